@@ -1,0 +1,1 @@
+"""One effect each: look, act, look again."""

@@ -1,0 +1,1 @@
+"""The HTTP face: sign-in, resources, events, the built pages."""

@@ -1,0 +1,1 @@
+"""What a node is given to become a node: certificates, tokens, cloud-init data, the boot ISO. Pure."""

@@ -1,0 +1,66 @@
+"""Conditions: what is true of a cluster right now, in words that pages, CLI and `kubectl` share.
+
+Types and reasons are an interface: scripts wait for them. Each reason says when it is set and what a person can do.
+A passing fact (no memory, a lock, an offline node) is a reason of a false condition, never a terminal error.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+from domain.frozen import Payload
+
+
+class ConditionType(StrEnum):
+    """What a condition is about."""
+
+    AVAILABLE = "Available"
+    """The API answers through the virtual IP, every wanted node is Ready, the mandatory add-ons are ready."""
+    JOB_PENDING = "JobPending"
+    """An accepted change waits for its job to start (Temporal is away, or an earlier job must end first)."""
+    CONTROL_PLANE_READY = "ControlPlaneReady"
+    WORKERS_READY = "WorkersReady"
+    MACHINES_PLACED = "MachinesPlaced"
+    CLOUD_CONTROLLER_READY = "CloudControllerReady"
+    POD_NETWORK_READY = "PodNetworkReady"
+    VOLUMES_READY = "VolumesReady"
+    HEADLAMP_READY = "HeadlampReady"
+    RANCHER_READY = "RancherReady"
+    HIGH_AVAILABILITY_READY = "HighAvailabilityReady"
+    UPGRADES_READY = "UpgradesReady"
+    IDENTITY_READY = "IdentityReady"
+    SITE_REACHABLE = "SiteReachable"
+    DELETING = "Deleting"
+
+
+class Reason(StrEnum):
+    """Why a condition has its status. The string is stable; the message beside it is for people."""
+
+    READY = "Ready"
+    WAITING = "Waiting"
+    NOT_BUILT_YET = "NotBuiltYet"
+    """The setting is accepted and kept, but this release does not act on it."""
+    NO_CAPACITY = "NoCapacity"
+    NODE_OFFLINE = "NodeOffline"
+    SITE_UNREACHABLE = "SiteUnreachable"
+    TOKEN_REFUSED = "TokenRefused"  # noqa: S105 - a reason, not a secret
+    """The cluster's own Proxmox VE token is refused: nodes stay uninitialised until it works again."""
+    UNINITIALISED = "Uninitialised"
+    NODES_NOT_READY = "NodesNotReady"
+    JOIN_FAILED = "JoinFailed"
+    TASK_FAILED = "TaskFailed"
+    AWAITING_DECISION = "AwaitingDecision"
+    """A job is parked; `retry` or `abort` it."""
+    ENGINE_AWAY = "EngineAway"
+    """The Temporal server does not answer; the change is kept and starts when it is back."""
+    ABORTED = "Aborted"
+    IN_PROGRESS = "InProgress"
+
+
+class Condition(Payload):
+    """One condition, in the shape of the Kubernetes API conventions."""
+
+    type: ConditionType
+    status: bool | None = None
+    reason: Reason
+    message: str = ""
+    last_transition: datetime | None = None

@@ -1,0 +1,1 @@
+"""Worker processes: which task queues, which workflows, which limits."""

@@ -1,0 +1,1 @@
+"""Order, waiting, retry: one module per job over one shared job loop."""
