@@ -1,0 +1,103 @@
+"""Helm releases, each call in a subprocess that can be killed."""
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from clients.crossings import UNWATCHED, Crossing
+
+
+class HelmError(Exception):
+    """Helm refused; the text is its own, one line."""
+
+
+class HelmTimeout(HelmError):
+    """Helm did not answer within the limit and its process was killed. The release is looked at by the next try."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release as Helm reports it. `status` is Helm's own word (`deployed`, `failed`, `pending-install` ...)."""
+
+    name: str
+    namespace: str
+    revision: int
+    status: str
+    chart: str
+
+
+class Helm:
+    """Brings releases about in one cluster.
+
+    Args:
+        kubeconfig: its text; it reaches the subprocess by standard input, never by a file or an argument.
+        limit: seconds for one call, after which the subprocess is killed.
+        crossing: told of every mutating call (crash-point tests).
+    """
+
+    def __init__(self, kubeconfig: str, *, limit: float = 60.0, crossing: Crossing = UNWATCHED) -> None:
+        self._kubeconfig = kubeconfig
+        self._limit = limit
+        self._crossing = crossing
+
+    async def find(self, name: str, namespace: str) -> Release | None:
+        """The release's newest revision, or None."""
+        answer = await self._call({"do": "find", "name": name, "namespace": namespace})
+        return _release(answer) if answer else None
+
+    async def ensure(self, name: str, namespace: str, chart: str, values: dict[str, Any], *, version: str) -> Release:
+        """Installs or upgrades the release so that it runs `chart` with `values`.
+
+        The newest revision is looked at first: the same chart and values, deployed, are left alone; a release left
+        pending by a killed process is taken back to its last deployed revision (or removed where there is none).
+
+        Raises:
+            HelmError: Helm or the API server refused.
+            HelmTimeout: no answer within the limit.
+        """
+        order = {"do": "ensure", "name": name, "namespace": namespace, "chart": chart, "values": values}
+        self._crossing.before("helm ensure")
+        answer = await self._call({**order, "version": version})
+        self._crossing.sent("helm ensure")
+        self._crossing.after("helm ensure")
+        return _release(answer)
+
+    async def _call(self, order: dict[str, Any]) -> dict[str, Any]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "clients.charts.worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        message = json.dumps({**order, "kubeconfig": self._kubeconfig, "limit": self._limit}).encode()
+        try:
+            out, err = await asyncio.wait_for(process.communicate(message), self._limit)
+        except TimeoutError:
+            raise HelmTimeout(
+                f"Helm gave no answer within {self._limit:.0f} s ({order['do']} {order['name']})"
+            ) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            last = err.decode(errors="replace").strip().splitlines()
+            raise HelmError(f"Helm ended with code {process.returncode}: {last[-1] if last else 'no text'}")
+        answer = json.loads(out)
+        if "error" in answer:
+            raise HelmError(str(answer["error"]))
+        return dict(answer["release"] or {})
+
+
+def _release(answer: dict[str, Any]) -> Release:
+    return Release(
+        name=str(answer.get("name", "")),
+        namespace=str(answer.get("namespace", "")),
+        revision=int(answer.get("revision", answer.get("version", 0)) or 0),
+        status=str(answer.get("status", "")),
+        chart=str(answer.get("chart", "")),
+    )

@@ -1,0 +1,88 @@
+"""The subprocess in which Helm runs: one order by standard input, one answer by standard output.
+
+Run as `python -m clients.charts.worker`. The library takes the base name of the program as the field manager of
+server-side apply, so it is set to one fixed name: two names would conflict with each other (facts, measured).
+"""
+
+import hashlib
+import json
+import os
+import sys
+from typing import Any
+
+MANAGER = "trilithon-helm"
+LABEL = "trilithon-values"
+"""Release label with a digest of chart and values: how the next call sees that nothing differs."""
+
+
+def main() -> None:
+    """Reads the order, does it, prints `{"release": ...}` or `{"error": ...}`."""
+    sys.argv[0] = MANAGER
+    order = json.load(sys.stdin)
+    import helm_python as helm
+
+    descriptor = os.memfd_create("kubeconfig", os.MFD_CLOEXEC)
+    os.write(descriptor, order["kubeconfig"].encode())
+    path = f"/proc/self/fd/{descriptor}"
+    try:
+        with helm.Config(namespace=order["namespace"], kubeconfig_path=path) as config:
+            answer: dict[str, Any] = {"release": _do(helm, config, order)}
+    except helm.HelmError as error:
+        answer = {"error": " ".join(str(error).split())}
+    sys.stdout.write(json.dumps(answer))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _do(helm: Any, config: Any, order: dict[str, Any]) -> dict[str, Any] | None:
+    name, namespace = order["name"], order["namespace"]
+    newest = _newest(helm, config, name)
+    if order["do"] == "find":
+        return newest
+    digest = _digest(order)
+    limit = max(5, int(order["limit"]) - 5)
+    if newest is not None and str(newest.get("status", "")).startswith("pending"):
+        newest = _mend(helm, config, name)
+    if newest is not None and newest.get("status") == "deployed" and (newest.get("labels") or {}).get(LABEL) == digest:
+        return newest
+    arguments = {"labels": {LABEL: digest}, "timeout": limit, "namespace": namespace}
+    if newest is None or newest.get("status") == "uninstalled":
+        done = config.install(order["chart"], name, order["values"], create_namespace=True, **arguments)
+    else:
+        done = config.upgrade(order["chart"], name, order["values"], **arguments)
+    return _summary(done)
+
+
+def _mend(helm: Any, config: Any, name: str) -> dict[str, Any] | None:
+    """A release left pending by a process that died: back to what was deployed, or away where nothing was."""
+    deployed = [r for r in config.history(name) if r.get("status") in ("deployed", "superseded")]
+    if deployed:
+        config.rollback(name, version=int(deployed[-1].get("revision", deployed[-1].get("version", 0))))
+    else:
+        config.uninstall(name, ignore_not_found=True)
+    return _newest(helm, config, name)
+
+
+def _newest(helm: Any, config: Any, name: str) -> dict[str, Any] | None:
+    try:
+        history = config.history(name)
+    except helm.HelmNotFoundError:
+        return None
+    except helm.HelmReleaseError as error:
+        if "not found" in str(error):
+            return None
+        raise
+    return _summary(history[-1]) if history else None
+
+
+def _summary(release: dict[str, Any]) -> dict[str, Any]:
+    return {key: release.get(key) for key in ("name", "namespace", "revision", "version", "status", "chart", "labels")}
+
+
+def _digest(order: dict[str, Any]) -> str:
+    text = json.dumps([order.get("version", ""), order["values"]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+if __name__ == "__main__":
+    main()

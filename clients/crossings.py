@@ -1,0 +1,37 @@
+"""Where a mutating call leaves this process.
+
+Every client passes each mutating call through a `Crossing` before it is sent and after its answer has come. In
+production nothing listens. The crash-point tests end the worker process there: before the call, after it was sent
+(so that its answer is lost), and after its answer; that proves that killing us at any moment costs time only.
+"""
+
+from typing import Protocol
+
+
+class Crossing(Protocol):
+    """Called around one mutating outside call; `name` is stable, for example `kubernetes POST secrets`."""
+
+    def before(self, name: str) -> None:
+        """The call is about to be sent."""
+
+    def sent(self, name: str) -> None:
+        """The answer has arrived but nobody has seen it: what happens here is 'the answer was lost'."""
+
+    def after(self, name: str) -> None:
+        """The answer is known to the caller."""
+
+
+class Unwatched:
+    """The crossing of production: nothing happens."""
+
+    def before(self, name: str) -> None:
+        return None
+
+    def sent(self, name: str) -> None:
+        return None
+
+    def after(self, name: str) -> None:
+        return None
+
+
+UNWATCHED: Crossing = Unwatched()
