@@ -3,9 +3,13 @@
 One pure function answers the preview, the dry-run diff, the preflight and the running job. See `plan`.
 """
 
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
-from domain.frozen import Payload
+from domain.clusters import Cluster, Mark
+from domain.frozen import Frozen, Payload
+from domain.jobs import JobKind
+from domain.machines import Machine, Phase, short_of
 
 
 class StepKind(StrEnum):
@@ -42,3 +46,182 @@ class Step(Payload):
     @property
     def key(self) -> str:
         return f"{self.kind}/{self.machine_id}" if self.machine_id else str(self.kind)
+
+
+class Plan(Frozen):
+    """What to do now. `steps` may be started together; each is in flight until the caller drops it from `busy`.
+
+    `finished` means that nothing is left to do. Otherwise `waiting_for` says what the plan waits for, for people.
+    """
+
+    steps: tuple[Step, ...] = ()
+    finished: bool = False
+    waiting_for: str = ""
+
+
+def plan(kind: JobKind, cluster: Cluster, machines: Sequence[Machine], busy: Collection[str] = ()) -> Plan:
+    """The next steps of a cluster's job.
+
+    `machines` are the cluster's machines as the store has them (gone ones may be left out). `busy` holds the keys of
+    the steps in flight; none of them is given again. What the caller keeps in `busy`:
+
+    * `create-machine/<id>` from its start until the machine is Ready: the child first prepares (up to Seeded), then
+      waits for its turn, then starts and joins.
+    * `power-on/<id>` from being ordered until the machine's phase is Started.
+    * every other step until its activity or child has ended.
+
+    Raises ValueError for a kind of job that has no cluster to plan for.
+    """
+    if kind is JobKind.CREATE:
+        return _create(cluster, machines, frozenset(busy))
+    if kind is JobKind.DELETE:
+        return _delete(cluster, machines, frozenset(busy))
+    raise ValueError(f"{kind} is not a job on a cluster")
+
+
+def in_order(machines: Iterable[Machine]) -> list[Machine]:
+    """Servers before workers, the initialiser first: the order in which servers join.
+
+    The order must not depend on phases. A phase may lag behind reality, so after a crash the server that was already
+    powered on is known only by being first in line again; any other order could start a second one beside it.
+    """
+    return sorted(machines, key=lambda m: (not m.is_server, not m.initialiser, m.vmid, m.name))
+
+
+# What must exist before the machines (F-016), with what each needs to exist itself.
+_GROUNDWORK: tuple[tuple[Mark, StepKind, tuple[Mark, ...], str], ...] = (
+    (Mark.AUTHORITIES, StepKind.MAKE_AUTHORITIES, (), "make its certificate authorities and join tokens"),
+    (Mark.POOL, StepKind.ENSURE_POOL, (), "make its Proxmox VE pool"),
+    (Mark.USER, StepKind.ENSURE_USER, (), "make its Proxmox VE user"),
+    (Mark.TOKEN, StepKind.ENSURE_TOKEN, (Mark.USER,), "make its API token"),
+    (Mark.RIGHTS, StepKind.GRANT_RIGHTS, (Mark.POOL, Mark.USER, Mark.TOKEN), "grant its rights on pool and storage"),
+    (Mark.MACHINES_RESERVED, StepKind.RESERVE_MACHINES, (), "reserve VM ids, addresses and names of its machines"),
+)
+
+
+def _create(cluster: Cluster, machines: Sequence[Machine], busy: frozenset[str]) -> Plan:
+    if cluster.deleting:
+        # The job loop ends this job at its next safe point; until then nothing new is begun.
+        return Plan(waiting_for="its deletion")
+    marks = set(cluster.marks)
+    if short_of(cluster.spec, machines):
+        # The spec asks for more than is reserved: the mark is of an earlier spec.
+        marks.discard(Mark.MACHINES_RESERVED)
+    missing = [work for work in _GROUNDWORK if work[0] not in marks]
+    if missing:
+        return _answer(
+            [
+                _cluster_step(kind, cluster, what)
+                for _, kind, needs, what in missing
+                if all(need in marks for need in needs)
+            ],
+            busy,
+            f"groundwork: {', '.join(str(mark) for mark, *_ in missing)}",
+        )
+    living = in_order(machine for machine in machines if not machine.leaving)
+    unready = [machine for machine in living if not machine.phase.reached(Phase.READY)]
+    steps = [_machine_step(StepKind.CREATE_MACHINE, machine, "create the machine") for machine in unready]
+    steps += [
+        _machine_step(StepKind.POWER_ON, machine, "power on")
+        for machine in _turns(living, marks, busy)
+        if machine.phase is Phase.SEEDED
+    ]
+    steps += _cluster_effects(cluster, living, marks)
+    if not steps and Mark.AVAILABLE in marks:
+        return Plan(finished=True)
+    return _answer(steps, busy, _awaited(unready, marks))
+
+
+def _turns(living: Sequence[Machine], marks: Collection[Mark], busy: frozenset[str]) -> list[Machine]:
+    """The machines whose turn it is to be powered on, once they are prepared.
+
+    The first server alone; then one server at a time, each only after the one before is Ready and the cloud
+    controller runs (without it no node gets initialised); workers all at once beside them.
+    """
+    if not living:
+        return []
+    first = living[0]
+    if not first.phase.reached(Phase.READY):
+        return [first]
+    turns = [machine for machine in living if not machine.is_server]
+    joining = [machine for machine in living if machine.is_server and not machine.phase.reached(Phase.READY)]
+    in_hand = [m for m in joining if m.phase.reached(Phase.STARTED) or _key(StepKind.POWER_ON, m) in busy]
+    if joining and not in_hand and Mark.CLOUD_CONTROLLER in marks:
+        turns.insert(0, joining[0])
+    return turns
+
+
+def _cluster_effects(cluster: Cluster, living: Sequence[Machine], marks: Collection[Mark]) -> list[Step]:
+    """What is done inside the cluster, as far as its machines have come.
+
+    The taint is set when every server and one worker are Ready, not at the first worker alone: it is set on the nodes
+    that exist, and a server that joined later would go without.
+    """
+    servers = [machine for machine in living if machine.is_server]
+    workers = [machine for machine in living if not machine.is_server]
+    servers_ready = bool(servers) and all(machine.phase.reached(Phase.READY) for machine in servers)
+    a_worker_ready = not workers or any(machine.phase.reached(Phase.READY) for machine in workers)
+    all_ready = all(machine.phase.reached(Phase.READY) for machine in living)
+    steps = []
+    if Mark.API_ANSWERS not in marks:
+        if servers and servers[0].phase.reached(Phase.STARTED):
+            steps.append(_cluster_step(StepKind.AWAIT_API, cluster, f"wait for the API server of {servers[0].name}"))
+    elif Mark.CLOUD_CONTROLLER not in marks:
+        steps.append(_cluster_step(StepKind.INSTALL_CLOUD_CONTROLLER, cluster, "install the cloud controller manager"))
+    elif Mark.TAINTS not in marks:
+        if servers_ready and a_worker_ready:
+            what = "keep workloads off its servers" if workers else "let workloads run on its servers"
+            steps.append(_cluster_step(StepKind.SET_TAINTS, cluster, what))
+    elif Mark.AVAILABLE not in marks and all_ready and servers:
+        what = f"wait until it is available at {cluster.spec.endpoint}"
+        steps.append(_cluster_step(StepKind.AWAIT_AVAILABLE, cluster, what))
+    return steps
+
+
+def _awaited(unready: Sequence[Machine], marks: Collection[Mark]) -> str:
+    if unready:
+        names = ", ".join(machine.name for machine in unready[:3])
+        more = f" and {len(unready) - 3} more" if len(unready) > 3 else ""
+        return f"{names}{more} to become Ready"
+    wanted = (Mark.API_ANSWERS, Mark.CLOUD_CONTROLLER, Mark.TAINTS, Mark.AVAILABLE)
+    return next((f"{mark}" for mark in wanted if mark not in marks), "")
+
+
+# After the machines, one by one: the pool carries the ACLs, and our own rights on it, so it goes last
+# (facts/proxmox-addons.md: a cloud controller that outlives its rights deletes nodes; its token went first of all).
+_CLEARANCE: tuple[tuple[Mark, StepKind, str], ...] = (
+    (Mark.USER_DELETED, StepKind.DELETE_USER, "delete its Proxmox VE user"),
+    (Mark.RIGHTS_REVOKED, StepKind.REVOKE_RIGHTS, "revoke its rights"),
+    (Mark.POOL_DELETED, StepKind.DELETE_POOL, "delete its Proxmox VE pool"),
+)
+
+
+def _delete(cluster: Cluster, machines: Sequence[Machine], busy: frozenset[str]) -> Plan:
+    if Mark.TOKEN_REVOKED not in cluster.marks:
+        step = _cluster_step(StepKind.REVOKE_TOKEN, cluster, "revoke its API token")
+        return _answer([step], busy, "its API token to be revoked")
+    standing = in_order(machine for machine in machines if machine.phase is not Phase.GONE)
+    if standing:
+        steps = [_machine_step(StepKind.REMOVE_MACHINE, machine, "remove the machine") for machine in standing]
+        return _answer(steps, busy, f"{len(standing)} machines to be gone, among them {standing[0].name}")
+    for mark, kind, what in _CLEARANCE:
+        if mark not in cluster.marks:
+            return _answer([_cluster_step(kind, cluster, what)], busy, f"to {what}")
+    step = _cluster_step(StepKind.FORGET_CLUSTER, cluster, "release what was reserved and forget it")
+    return _answer([step], busy, "to be forgotten")
+
+
+def _answer(steps: Sequence[Step], busy: frozenset[str], waiting_for: str) -> Plan:
+    return Plan(steps=tuple(step for step in steps if step.key not in busy), waiting_for=waiting_for)
+
+
+def _key(kind: StepKind, machine: Machine) -> str:
+    return Step(kind=kind, machine_id=machine.id).key
+
+
+def _machine_step(kind: StepKind, machine: Machine, what: str) -> Step:
+    return Step(kind=kind, machine_id=machine.id, name=machine.name, summary=f"{machine.name}: {what}")
+
+
+def _cluster_step(kind: StepKind, cluster: Cluster, what: str) -> Step:
+    return Step(kind=kind, name=cluster.name, summary=f"{cluster.name}: {what}")
