@@ -1,0 +1,92 @@
+"""The whole way of a job, seen ahead: the planner played against effects that all succeed.
+
+Preview, diff and preflight show what the running job will do because it is the same planner that answers.
+"""
+
+from collections.abc import Sequence
+
+from domain.clusters import Cluster, Mark
+from domain.jobs import JobKind
+from domain.machines import Machine, MachineDraft, Phase, drafts, identities
+from domain.plan import Step, StepKind, plan
+
+_MARKS: dict[StepKind, Mark] = {
+    StepKind.MAKE_AUTHORITIES: Mark.AUTHORITIES,
+    StepKind.ENSURE_POOL: Mark.POOL,
+    StepKind.ENSURE_USER: Mark.USER,
+    StepKind.ENSURE_TOKEN: Mark.TOKEN,
+    StepKind.GRANT_RIGHTS: Mark.RIGHTS,
+    StepKind.RESERVE_MACHINES: Mark.MACHINES_RESERVED,
+    StepKind.AWAIT_API: Mark.API_ANSWERS,
+    StepKind.INSTALL_CLOUD_CONTROLLER: Mark.CLOUD_CONTROLLER,
+    StepKind.SET_TAINTS: Mark.TAINTS,
+    StepKind.AWAIT_AVAILABLE: Mark.AVAILABLE,
+    StepKind.REVOKE_TOKEN: Mark.TOKEN_REVOKED,
+    StepKind.DELETE_USER: Mark.USER_DELETED,
+    StepKind.REVOKE_RIGHTS: Mark.RIGHTS_REVOKED,
+    StepKind.DELETE_POOL: Mark.POOL_DELETED,
+}
+"""What each cluster-wide step leaves behind."""
+
+_PHASES: dict[StepKind, Phase] = {
+    StepKind.CREATE_MACHINE: Phase.SEEDED,
+    StepKind.POWER_ON: Phase.READY,
+    StepKind.REMOVE_MACHINE: Phase.GONE,
+}
+"""How far each machine step brings its machine, when everything goes well."""
+
+
+def walk(kind: JobKind, cluster: Cluster, machines: Sequence[Machine]) -> list[Step]:
+    """Every step that the job would take from here to its end, in an order in which it may take them.
+
+    Machines that are still to be reserved appear with the identities that the reservation will give them; their VM ids
+    and addresses are not known yet (0 and empty). Raises RuntimeError when the plan does not come to an end, which is
+    a mistake in the planner.
+    """
+    steps: list[Step] = []
+    busy: set[str] = set()
+    # Each round takes at least one step, and no step is taken twice for the same machine or mark.
+    for _ in range(4 * (len(machines) + cluster.spec.control_planes + cluster.spec.workers) + len(StepKind)):
+        answer = plan(kind, cluster, machines, busy)
+        if answer.finished:
+            return steps
+        if not answer.steps:
+            break
+        for step in answer.steps:
+            steps.append(step)
+            if step.kind is StepKind.FORGET_CLUSTER:
+                return steps
+            cluster, machines = after(step, cluster, machines)
+            if step.kind is StepKind.CREATE_MACHINE:
+                busy.add(step.key)
+    raise RuntimeError(f"the plan of {kind} for {cluster.name} does not end: {answer.waiting_for}")
+
+
+def after(step: Step, cluster: Cluster, machines: Sequence[Machine]) -> tuple[Cluster, list[Machine]]:
+    """Cluster and machines as they are once a step has succeeded. A machine never goes back by it."""
+    machines = list(machines)
+    if step.kind is StepKind.RESERVE_MACHINES:
+        machines += [_reserved(draft, cluster) for draft in _missing(cluster, machines)]
+    if step.kind in _MARKS:
+        return _marked(cluster, _MARKS[step.kind]), machines
+    reached = _PHASES.get(step.kind, Phase.RESERVED)
+    return cluster, [
+        machine.model_copy(update={"phase": reached})
+        if machine.id == step.machine_id and not machine.phase.reached(reached)
+        else machine
+        for machine in machines
+    ]
+
+
+def _missing(cluster: Cluster, machines: Sequence[Machine]) -> list[MachineDraft]:
+    return drafts(cluster.spec, cluster.id, machines, identities(cluster.id, len(machines)))
+
+
+def _marked(cluster: Cluster, mark: Mark) -> Cluster:
+    if mark in cluster.marks:
+        return cluster
+    return cluster.model_copy(update={"marks": (*cluster.marks, mark)})
+
+
+def _reserved(draft: MachineDraft, cluster: Cluster) -> Machine:
+    return Machine(**draft.model_dump(), cluster_id=cluster.id, vmid=0, address="")
