@@ -1,0 +1,52 @@
+# Everything a newcomer needs: `make up` and `make test`. `make` alone lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+UI_SOURCES := $(shell find ui/src ui/index.html ui/package.json ui/vite.config.ts -type f 2>/dev/null)
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .cache/system .venv/ready .venv-lab/ready ui/dist/index.html ## install what is missing (packages of the system only as root; otherwise they are named)
+
+up: setup ## the platform and the simulated datacenter on this machine; Ctrl-C stops the platform
+	@exec $(BIN)/trilithon up --lab
+
+lint: .venv/ready ## style, types and the layers of the design
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+fmt: .venv/ready ## put the code in order
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+test: setup ## everything: lint and all tiers of tests, each within its time budget
+	@CI_BUDGETS=1 .ci/tiers
+
+bench: setup ## measure speed against the budgets of docs/benchmarks.md; prints figures, asserts nothing
+	$(BIN)/python -m tests.perf
+
+.cache/system: .ci/system-packages
+	@.ci/system-packages && mkdir -p .cache && touch $@
+
+.venv/ready: requirements.lock pyproject.toml
+	@echo "setting up Python packages in .venv"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-lab/ready: lab/pve/requirements.lock
+	@echo "setting up the simulated Proxmox VE in .venv-lab"
+	@test -x .venv-lab/bin/python || $(PYTHON) -m venv .venv-lab
+	@.venv-lab/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r lab/pve/requirements.lock
+	@touch $@
+
+ui/node_modules/.ready: ui/package-lock.json
+	@echo "setting up the page's packages in ui/node_modules"
+	@cd ui && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+ui/dist/index.html: ui/node_modules/.ready $(UI_SOURCES)
+	@cd ui && npm run --silent build
+
+.PHONY: help setup up lint fmt test bench
