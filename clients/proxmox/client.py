@@ -1,0 +1,304 @@
+"""The Proxmox VE API as async calls, over proxmoxer.
+
+proxmoxer blocks, so every call runs in a thread; a `requests` session is not safe to share between threads, so each
+call borrows one of its own. Endpoints are tried in turn where nothing can have been carried out: after a failed
+connection (and 595, a proxying node that never reached the node that was meant), and for reads after any lost answer.
+A changing call whose answer was lost is never repeated here: the caller must look first.
+
+Every changing call passes `_change`, so that a test can observe it or end the process before it is sent, or after it
+was answered and before anybody knows (`before_send`, `after_answer`).
+"""
+
+import asyncio
+import hashlib
+import io
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import requests
+from proxmoxer.backends.https import (
+    JsonSerializer,
+    ProxmoxHTTPApiTokenAuth,
+    ProxmoxHTTPAuthBase,
+    ProxmoxHttpSession,
+)
+from proxmoxer.core import ProxmoxResource, ResourceException
+
+from clients.proxmox.errors import NotTrusted, ProxmoxError, Unreachable, classify, mask
+from clients.proxmox.transport import DEFAULT_TIMEOUT, THREADS, never_connected, prepare, reason
+from clients.proxmox.trust import Trust, base_url
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ApiToken:
+    """`user@realm!name` and its value."""
+
+    token_id: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A signed-in person's session with Proxmox VE."""
+
+    username: str
+    ticket: str = field(repr=False)
+    csrf: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One changing call, as the hooks see it. `params` holds no file contents, and may hold secrets: never log it."""
+
+    method: str
+    path: str
+    params: dict[str, Any] = field(repr=False)
+
+
+Hook = Callable[[Call], Awaitable[None] | None]
+
+
+class _TicketAuth(ProxmoxHTTPAuthBase):  # type: ignore[misc]
+    """A ticket that we renew ourselves (clients.proxmox.signin), never proxmoxer."""
+
+    def __init__(self, ticket: Ticket, timeout: float) -> None:
+        super().__init__(timeout=timeout, verify_ssl=True)
+        self._ticket = ticket
+
+    def get_cookies(self) -> Any:
+        jar = requests.cookies.RequestsCookieJar()
+        jar.set("PVEAuthCookie", quote(self._ticket.ticket, safe=""))
+        return jar
+
+    def __call__(self, request: Any) -> Any:
+        if request.method != "GET":
+            request.headers["CSRFPreventionToken"] = self._ticket.csrf
+        return request
+
+
+class ProxmoxClient:
+    """One site as one account sees it.
+
+    `endpoints`: base URLs, tried in order; the last good one is kept. `timeout` in seconds per attempt. All methods
+    raise subclasses of ProxmoxError.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        credential: ApiToken | Ticket,
+        trust: Trust,
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        before_send: Hook | None = None,
+        after_answer: Hook | None = None,
+    ) -> None:
+        if not endpoints:
+            raise ValueError("a site needs at least one endpoint")
+        self.endpoints = tuple(endpoints)
+        self.credential = credential
+        self.trust = trust
+        self.timeout = timeout
+        self.before_send = before_send
+        self.after_answer = after_answer
+        self._preferred = 0
+        self._idle: dict[str, list[ProxmoxResource]] = {}
+        self._lock = threading.Lock()
+        self._own_endpoint: dict[str, str] | None = None
+
+    @property
+    def account(self) -> str:
+        """Whom Proxmox VE sees: the token's id, or the person's name."""
+        return self.credential.token_id if isinstance(self.credential, ApiToken) else self.credential.username
+
+    async def get(self, path: str, /, **params: Any) -> Any:
+        """Reads; tried on every endpoint until one answers."""
+        return await self._on_any_endpoint(partial(self._call, "GET", path, params), changing=False)
+
+    async def post(self, path: str, /, **params: Any) -> Any:
+        return await self._change("POST", path, params)
+
+    async def put(self, path: str, /, **params: Any) -> Any:
+        return await self._change("PUT", path, params)
+
+    async def delete(self, path: str, /, **params: Any) -> Any:
+        return await self._change("DELETE", path, params)
+
+    async def upload(self, node: str, storage: str, filename: str, data: bytes, *, content: str = "iso") -> str:
+        """Sends a file to a storage and returns the task's UPID.
+
+        It is sent to the node's own address where that is one of the endpoints: any other node copies the file over
+        SSH afterwards, which is what fails in CAPMOX #112 and #569. The checksum goes first, so that a broken
+        transfer is refused by Proxmox VE itself.
+        """
+        own = await self.endpoint_of(node)
+        file = io.BytesIO(data)
+        file.name = filename
+        params = {
+            "content": content,
+            "checksum-algorithm": "sha256",
+            "checksum": hashlib.sha256(data).hexdigest(),
+            "filename": file,
+        }
+        path = f"nodes/{node}/storage/{storage}/upload"
+        return str(await self._change("POST", path, params, first=own))
+
+    async def endpoint_of(self, node: str) -> str | None:
+        """The endpoint that is `node` itself, or None where none of the endpoints is known to be."""
+        if self._own_endpoint is None:
+            found: dict[str, str] = {}
+            for endpoint in self.endpoints:
+                try:
+                    rows = await self._thread(partial(self._call, "GET", "cluster/status", {}, endpoint))
+                except ProxmoxError:
+                    continue
+                found.update({str(row["name"]): endpoint for row in rows if row.get("local") and "name" in row})
+            self._own_endpoint = found
+        return self._own_endpoint.get(node)
+
+    async def aclose(self) -> None:
+        """Closes the idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for apis in idle.values():
+            for api in apis:
+                api._store["session"].close()
+
+    # --- the one way for every changing call ---
+
+    async def _change(self, method: str, path: str, params: dict[str, Any], *, first: str | None = None) -> Any:
+        visible = {key: value for key, value in params.items() if not isinstance(value, io.IOBase)}
+        call = Call(method, "/" + path.strip("/"), visible)
+        await _run_hook(self.before_send, call)
+        try:
+            return await self._on_any_endpoint(partial(self._call, method, path, params), changing=True, first=first)
+        finally:
+            await _run_hook(self.after_answer, call)
+
+    async def _on_any_endpoint(self, call: Callable[[str], T], *, changing: bool, first: str | None = None) -> T:
+        order = self._order(first)
+        for position, endpoint in enumerate(order):
+            try:
+                answer = await self._thread(partial(call, endpoint), finish=changing)
+            except Unreachable as error:
+                last = position == len(order) - 1
+                if last or (changing and error.sent):
+                    raise
+                continue
+            if first is None:
+                self._preferred = self.endpoints.index(endpoint)
+            return answer
+        raise AssertionError("unreachable: there is always a last endpoint")
+
+    def _order(self, first: str | None) -> list[str]:
+        turned = [*self.endpoints[self._preferred :], *self.endpoints[: self._preferred]]
+        return [first, *(endpoint for endpoint in turned if endpoint != first)] if first else turned
+
+    async def _thread(self, call: Callable[[], T], *, finish: bool = False) -> T:
+        """Runs a blocking call; with `finish` a cancelled caller still waits for its end (at most the timeout), so
+        that no effect of ours lands after we said that we have stopped."""
+        future = asyncio.get_running_loop().run_in_executor(THREADS, call)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if finish and not future.cancelled():
+                await asyncio.wait([future])
+            future.add_done_callback(_forget)
+            raise
+
+    # --- in a thread ---
+
+    def _call(self, method: str, path: str, params: dict[str, Any], endpoint: str) -> Any:
+        where = "/" + path.strip("/")
+        problem: ProxmoxError
+        api: ProxmoxResource | None = None
+        try:
+            api = self._borrow(endpoint)
+            for value in params.values():
+                if isinstance(value, io.IOBase):
+                    value.seek(0)
+            answer = self._send(api, method, path, _plain(params))
+        except ResourceException as error:
+            fields = error.errors if isinstance(error.errors, dict) else None
+            problem = classify(error.status_code, self._mask(error.content or ""), fields, method=method, path=where)
+        except requests.exceptions.SSLError as error:
+            problem = NotTrusted(self._mask(f"{endpoint}: {reason(error)}"), method=method, path=where)
+        except requests.exceptions.RequestException as error:
+            sent = not never_connected(error)
+            problem = Unreachable(self._mask(f"{endpoint}: {reason(error)}"), sent=sent, method=method, path=where)
+        except ProxmoxError as error:
+            problem = error
+        else:
+            if isinstance(answer, dict) and isinstance(answer.get("errors"), bytes):
+                problem = Unreachable(
+                    f"{endpoint}: the answer is not Proxmox VE's (a proxy's page?)",
+                    sent=True,
+                    method=method,
+                    path=where,
+                )
+            else:
+                return answer
+        finally:
+            if api is not None:
+                self._return(endpoint, api)
+        raise problem from None
+
+    @staticmethod
+    def _send(api: ProxmoxResource, method: str, path: str, params: dict[str, Any]) -> Any:
+        resource = api(path.strip("/"))
+        if method == "GET":
+            return resource.get(**params)
+        if method == "DELETE":
+            return resource.delete(**params)
+        return resource.post(**params) if method == "POST" else resource.put(**params)
+
+    def _borrow(self, endpoint: str) -> ProxmoxResource:
+        with self._lock:
+            idle = self._idle.get(endpoint)
+            if idle:
+                return idle.pop()
+        session = prepare(ProxmoxHttpSession(), self.trust, endpoint)
+        if isinstance(self.credential, ApiToken):
+            user, _, name = self.credential.token_id.partition("!")
+            session.auth = ProxmoxHTTPApiTokenAuth(
+                user, name, self.credential.secret, verify_ssl=True, timeout=self.timeout
+            )
+        else:
+            session.auth = _TicketAuth(self.credential, self.timeout)
+        return ProxmoxResource(base_url=base_url(endpoint), session=session, serializer=JsonSerializer())
+
+    def _return(self, endpoint: str, api: ProxmoxResource) -> None:
+        with self._lock:
+            self._idle.setdefault(endpoint, []).append(api)
+
+    def _mask(self, text: str) -> str:
+        return mask(text, self._secrets())
+
+    def _secrets(self) -> Iterable[str]:
+        if isinstance(self.credential, ApiToken):
+            return (self.credential.secret,)
+        return (self.credential.ticket, quote(self.credential.ticket, safe=""), self.credential.csrf)
+
+
+async def _run_hook(hook: Hook | None, call: Call) -> None:
+    if hook is not None:
+        waiting = hook(call)
+        if waiting is not None:
+            await waiting
+
+
+def _forget(future: "asyncio.Future[Any]") -> None:
+    """Takes the exception of a call nobody waits for any more, so that asyncio does not complain about it."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _plain(params: dict[str, Any]) -> dict[str, Any]:
+    """Booleans as Proxmox VE writes them; unset values left out."""
+    return {key: int(value) if isinstance(value, bool) else value for key, value in params.items() if value is not None}
