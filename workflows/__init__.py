@@ -1,1 +1,1 @@
-"""Order, waiting, retry: one module per job over one shared job loop."""
+"""Workflows: order, waiting and retry. They import domain only and call activities by their wire names."""

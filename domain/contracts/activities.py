@@ -100,6 +100,8 @@ class StepOrder(Payload):
     machine_id: str = ""
     name: str = ""
     summary: str = ""
+    permitted: bool = False
+    """create-machine: it was powered on before (by an earlier job), so its workflow waits for no turn."""
 
 
 class PlanRequest(Payload):

@@ -80,7 +80,10 @@ class MachineInput(Payload):
 
 
 class MachineProgress(Payload):
-    """A machine's workflow to its parent: `seeded`, `joined`, `ready`, `stuck` (with why) or `moving` again."""
+    """A machine's workflow to its parent: `seeded`, `started`, `joined`, `ready`, `stuck` (why) or `moving` again.
+
+    `waiting` carries in `error` what an effect waits for, and an empty text when it moves again.
+    """
 
     machine_id: str
     state: str
