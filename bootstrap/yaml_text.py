@@ -1,0 +1,39 @@
+"""The one YAML emitter of the boot data: safe, stable, and readable where people look at it."""
+
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+
+class _Emitter(yaml.SafeDumper):
+    """PyYAML's safe emitter without anchors, and with block text for what has several lines."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+class Quoted(str):
+    """A text that is always written in double quotes (a MAC of digits alone reads as a number otherwise)."""
+
+
+def _text(emitter: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return emitter.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _quoted(emitter: yaml.SafeDumper, text: Quoted) -> yaml.ScalarNode:
+    return emitter.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+
+
+_Emitter.add_representer(str, _text)
+_Emitter.add_representer(Quoted, _quoted)
+
+
+def yaml_text(document: Mapping[str, object] | Sequence[object]) -> str:
+    """Writes one document. Keys stay in the given order; strings that would read as something else are quoted."""
+    return yaml.dump(document, Dumper=_Emitter, sort_keys=False, default_flow_style=False, width=1000)
+
+
+def yaml_texts(*documents: Mapping[str, object]) -> str:
+    """Writes several documents into one file (Kubernetes manifests)."""
+    return "---\n".join(yaml_text(document) for document in documents)
