@@ -1,8 +1,8 @@
 """Where a mutating call leaves this process.
 
-Every client passes each mutating call through a `Crossing` before it is sent and after its answer has come. In
-production nothing listens. The crash-point tests end the worker process there: before the call, after it was sent
-(so that its answer is lost), and after its answer; that proves that killing us at any moment costs time only.
+Clients pass each mutating call through a `Crossing` before it is sent and after its answer has come. In production
+nothing listens. The crash-point tests end the worker process there: before the call, and after it while nobody has
+seen the answer; that proves that killing us at any moment costs time only.
 """
 
 from typing import Protocol
@@ -14,20 +14,14 @@ class Crossing(Protocol):
     def before(self, name: str) -> None:
         """The call is about to be sent."""
 
-    def sent(self, name: str) -> None:
-        """The answer has arrived but nobody has seen it: what happens here is 'the answer was lost'."""
-
     def after(self, name: str) -> None:
-        """The answer is known to the caller."""
+        """The answer has arrived and nobody has seen it yet: whoever dies here has lost it."""
 
 
 class Unwatched:
     """The crossing of production: nothing happens."""
 
     def before(self, name: str) -> None:
-        return None
-
-    def sent(self, name: str) -> None:
         return None
 
     def after(self, name: str) -> None:

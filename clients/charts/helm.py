@@ -60,7 +60,6 @@ class Helm:
         order = {"do": "ensure", "name": name, "namespace": namespace, "chart": chart, "values": values}
         self._crossing.before("helm ensure")
         answer = await self._call({**order, "version": version})
-        self._crossing.sent("helm ensure")
         self._crossing.after("helm ensure")
         return _release(answer)
 

@@ -155,7 +155,6 @@ class KubernetesClient:
         except httpx.HTTPError as error:
             raise _translate(error, self.server) from error
         if mutating:
-            self._crossing.sent(name)
             self._crossing.after(name)
         if answer.status_code >= 400:
             raise _refusal(answer)

@@ -1,0 +1,5 @@
+"""Releases of charts in a cluster."""
+
+from activities.helm.activities import HelmActivities
+
+__all__ = ["HelmActivities"]

@@ -1,0 +1,5 @@
+"""Effects and waits on a cluster's own API."""
+
+from activities.kubernetes.activities import KubernetesActivities
+
+__all__ = ["KubernetesActivities"]

@@ -1,0 +1,84 @@
+"""Gathers what a real machine offers when it does not join: power state, guest agent, cloud-init, journal.
+
+Only read-only commands that any administrator could type; their output is masked before it is kept.
+"""
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+from clients.proxmox import ProxmoxClient, ProxmoxError
+from domain.clusters import Distribution
+from domain.diagnosis import Evidence
+from domain.machines import Machine
+
+_UNITS = {
+    (Distribution.K3S, True): "k3s",
+    (Distribution.K3S, False): "k3s-agent",
+    (Distribution.RKE2, True): "rke2-server",
+    (Distribution.RKE2, False): "rke2-agent",
+    (Distribution.KUBEADM, True): "kubelet",
+    (Distribution.KUBEADM, False): "kubelet",
+}
+
+
+async def gather(client: ProxmoxClient, machine: Machine, distribution: Distribution, api: str) -> Evidence:
+    """Evidence about one machine. Whatever cannot be learned stays unknown; never raises for that.
+
+    Args:
+        client: the site's Proxmox VE.
+        machine: the machine; it must have been placed.
+        distribution: which unit's journal to read.
+        api: what our probe of the API address met; empty when it answered.
+    """
+    base = f"/nodes/{machine.node}/qemu/{machine.vmid}"
+    powered = None
+    with suppress(ProxmoxError):
+        powered = (await client.get(f"{base}/status/current")).get("status") == "running"
+    if powered is False:
+        return Evidence(powered_on=False, api=api)
+    try:
+        await client.post(f"{base}/agent/ping")
+    except ProxmoxError:
+        return Evidence(powered_on=powered, agent=False, api=api)
+    unit = _UNITS[distribution, machine.is_server]
+    status = await _run(client, base, "cloud-init", "status", "--format", "json")
+    log = await _run(client, base, "tail", "-n", "12", "/var/log/cloud-init-output.log")
+    journal = await _run(client, base, "journalctl", "-u", unit, "-n", "12", "--no-pager", "-o", "cat")
+    word, errors = _cloud_init(status)
+    return Evidence(
+        powered_on=powered,
+        agent=True,
+        cloud_init=word,
+        cloud_init_errors=tuple(errors),
+        log=tuple(log.splitlines()),
+        journal=tuple(journal.splitlines()),
+        api=api,
+    )
+
+
+async def _run(client: ProxmoxClient, base: str, *command: str) -> str:
+    """Output of a command run by the guest agent; empty when it could not be run."""
+    with suppress(ProxmoxError):
+        pid = (await client.post(f"{base}/agent/exec", command=list(command)))["pid"]
+        for _ in range(20):
+            answer: dict[str, Any] = await client.get(f"{base}/agent/exec-status", pid=pid)
+            if answer.get("exited"):
+                return str(answer.get("out-data", ""))
+            await asyncio.sleep(0.1)
+    return ""
+
+
+def _cloud_init(text: str) -> tuple[str, list[str]]:
+    """Status word and error texts of `cloud-init status --format json`.
+
+    Its exit code 2 means 'done, with recoverable errors' (CAPMOX #506), so the word counts, not the code.
+    """
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return "", []
+    if not isinstance(answer, dict):
+        return "", []
+    return str(answer.get("status", "")), [str(error) for error in answer.get("errors") or []]
