@@ -68,7 +68,7 @@ class WorkerPool(Frozen):
     """Workers alike: one machine deployment of class `worker`."""
 
     name: str
-    replicas: int
+    replicas: int = 1
 
 
 class Headlamp(Frozen):
