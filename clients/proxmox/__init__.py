@@ -1,6 +1,6 @@
 """Proxmox VE 8 and 9 over its HTTP API."""
 
-from clients.proxmox.client import ApiToken, Call, Hook, ProxmoxClient, Ticket
+from clients.proxmox.client import ApiToken, ProxmoxClient, Ticket, connect
 from clients.proxmox.errors import (
     AlreadyExists,
     BadParameter,
@@ -35,10 +35,8 @@ __all__ = [
     "AlreadyExists",
     "ApiToken",
     "BadParameter",
-    "Call",
     "Changed",
     "Failed",
-    "Hook",
     "Locked",
     "NoQuorum",
     "NotSupported",
@@ -56,6 +54,7 @@ __all__ = [
     "Unreachable",
     "classify",
     "classify_task",
+    "connect",
     "mask",
     "peer_fingerprint",
     "permissions",

@@ -5,15 +5,15 @@ call borrows one of its own. Endpoints are tried in turn where nothing can have 
 connection (and 595, a proxying node that never reached the node that was meant), and for reads after any lost answer.
 A changing call whose answer was lost is never repeated here: the caller must look first.
 
-Every changing call passes `_change`, so that a test can observe it or end the process before it is sent, or after it
-was answered and before anybody knows (`before_send`, `after_answer`).
+Every changing call passes `_change`, and there a Crossing (clients.crossings), so that a test can observe it or end the
+process before it is sent, or after it was answered and before anybody knows.
 """
 
 import asyncio
 import hashlib
 import io
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -28,9 +28,11 @@ from proxmoxer.backends.https import (
 )
 from proxmoxer.core import ProxmoxResource, ResourceException
 
+from clients.crossings import UNWATCHED, Crossing
 from clients.proxmox.errors import NotTrusted, ProxmoxError, Unreachable, classify, mask
 from clients.proxmox.transport import DEFAULT_TIMEOUT, THREADS, never_connected, prepare, reason
 from clients.proxmox.trust import Trust, base_url
+from domain.sites import Site
 
 T = TypeVar("T")
 
@@ -50,18 +52,6 @@ class Ticket:
     username: str
     ticket: str = field(repr=False)
     csrf: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One changing call, as the hooks see it. `params` holds no file contents, and may hold secrets: never log it."""
-
-    method: str
-    path: str
-    params: dict[str, Any] = field(repr=False)
-
-
-Hook = Callable[[Call], Awaitable[None] | None]
 
 
 class _TicketAuth(ProxmoxHTTPAuthBase):  # type: ignore[misc]
@@ -96,8 +86,7 @@ class ProxmoxClient:
         trust: Trust,
         timeout: float = DEFAULT_TIMEOUT,
         *,
-        before_send: Hook | None = None,
-        after_answer: Hook | None = None,
+        crossing: Crossing = UNWATCHED,
     ) -> None:
         if not endpoints:
             raise ValueError("a site needs at least one endpoint")
@@ -105,8 +94,7 @@ class ProxmoxClient:
         self.credential = credential
         self.trust = trust
         self.timeout = timeout
-        self.before_send = before_send
-        self.after_answer = after_answer
+        self.crossing = crossing
         self._preferred = 0
         self._idle: dict[str, list[ProxmoxResource]] = {}
         self._lock = threading.Lock()
@@ -173,13 +161,15 @@ class ProxmoxClient:
     # --- the one way for every changing call ---
 
     async def _change(self, method: str, path: str, params: dict[str, Any], *, first: str | None = None) -> Any:
-        visible = {key: value for key, value in params.items() if not isinstance(value, io.IOBase)}
-        call = Call(method, "/" + path.strip("/"), visible)
-        await _run_hook(self.before_send, call)
+        name = crossing_name(method, path)
+        self.crossing.before(name)
         try:
-            return await self._on_any_endpoint(partial(self._call, method, path, params), changing=True, first=first)
+            answer = await self._on_any_endpoint(partial(self._call, method, path, params), changing=True, first=first)
         finally:
-            await _run_hook(self.after_answer, call)
+            # An error, too, is an answer that a dying process would have lost.
+            self.crossing.sent(name)
+        self.crossing.after(name)
+        return answer
 
     async def _on_any_endpoint(self, call: Callable[[str], T], *, changing: bool, first: str | None = None) -> T:
         order = self._order(first)
@@ -286,11 +276,17 @@ class ProxmoxClient:
         return (self.credential.ticket, quote(self.credential.ticket, safe=""), self.credential.csrf)
 
 
-async def _run_hook(hook: Hook | None, call: Call) -> None:
-    if hook is not None:
-        waiting = hook(call)
-        if waiting is not None:
-            await waiting
+def crossing_name(method: str, path: str) -> str:
+    """The stable name of a changing call, without what differs between runs: `proxmox POST nodes/qemu/clone`."""
+    words = []
+    parts = path.strip("/").split("/")
+    for position, part in enumerate(parts):
+        before = parts[position - 1] if position else ""
+        if before not in ("nodes", "qemu", "storage", "users", "token", "content") and ":" not in part:
+            words.append(part)
+        if before == "content":
+            break
+    return f"proxmox {method} {'/'.join(words)}"
 
 
 def _forget(future: "asyncio.Future[Any]") -> None:
@@ -302,3 +298,11 @@ def _forget(future: "asyncio.Future[Any]") -> None:
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
     """Booleans as Proxmox VE writes them; unset values left out."""
     return {key: int(value) if isinstance(value, bool) else value for key, value in params.items() if value is not None}
+
+
+def connect(
+    site: Site, secret: bytes, *, timeout: float = DEFAULT_TIMEOUT, crossing: Crossing = UNWATCHED
+) -> ProxmoxClient:
+    """A client with the platform's own account at a site. `secret` is the token's value from the secret box."""
+    trust = Trust(fingerprint=site.fingerprint, ca=site.ca)
+    return ProxmoxClient(site.endpoints, ApiToken(site.token_id, secret.decode()), trust, timeout, crossing=crossing)

@@ -8,7 +8,6 @@ import pytest
 from clients.proxmox import (
     ApiToken,
     BadParameter,
-    Call,
     NotTrusted,
     ProxmoxClient,
     RightMissing,
@@ -17,6 +16,7 @@ from clients.proxmox import (
     Unreachable,
     peer_fingerprint,
 )
+from clients.proxmox.client import crossing_name
 from tests.clients.proxmox.conftest import CUT, FakeHttps
 
 TOKEN = ApiToken("trilithon@pve!platform", "0f0e0d0c-secret-value")
@@ -110,24 +110,34 @@ async def test_595_goes_to_the_next_endpoint_596_may_have_been_done(fake_https: 
         await client(first, second).post("x")
 
 
-async def test_hooks_see_every_changing_call_and_no_read(fake_https: Make) -> None:
+async def test_a_crossing_sees_every_changing_call_and_no_read(fake_https: Make) -> None:
     fake = fake_https()
     fake.answers["GET", "/x"] = fake.answers["PUT", "/x"] = (200, "OK", None)
     fake.answers["POST", "/x"] = CUT
     order: list[tuple[str, str, int]] = []
 
-    def before(call: Call) -> None:
-        order.append(("before", call.method, len(fake.seen)))
+    class Watched:
+        def before(self, name: str) -> None:
+            order.append(("before", name, len(fake.seen)))
 
-    async def after(call: Call) -> None:
-        order.append(("after", call.method, len(fake.seen)))
+        def sent(self, name: str) -> None:
+            order.append(("sent", name, len(fake.seen)))
 
-    proxmox = client(fake, before_send=before, after_answer=after)
+        def after(self, name: str) -> None:
+            order.append(("after", name, len(fake.seen)))
+
+    proxmox = client(fake, crossing=Watched())
     await proxmox.get("x")
     await proxmox.put("x", a=True)
     with pytest.raises(Unreachable):
         await proxmox.post("x")
-    assert order == [("before", "PUT", 1), ("after", "PUT", 2), ("before", "POST", 2), ("after", "POST", 3)]
+    assert order == [
+        ("before", "proxmox PUT x", 1),
+        ("sent", "proxmox PUT x", 2),
+        ("after", "proxmox PUT x", 2),
+        ("before", "proxmox POST x", 2),
+        ("sent", "proxmox POST x", 3),
+    ]
     assert fake.seen[1].form == {"a": "1"}
 
 
@@ -175,3 +185,17 @@ async def test_a_ticket_goes_as_a_cookie_with_its_csrf_token(fake_https: Make) -
     assert fake.seen[0].headers["cookie"] == "PVEAuthCookie=PVE%3Adev%40pve%3A65A%3A%3Asig%2B%2F%3D"
     assert "csrfpreventiontoken" not in fake.seen[0].headers
     assert fake.seen[1].headers["csrfpreventiontoken"] == "csrf-token"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("POST", "/nodes/pve1/qemu/9001/clone", "proxmox POST nodes/qemu/clone"),
+        ("DELETE", "nodes/pve1/qemu/20000", "proxmox DELETE nodes/qemu"),
+        ("POST", "access/users/trilithon-0011aabb@pve/token/cluster", "proxmox POST access/users/token"),
+        ("DELETE", "nodes/n/storage/iso/content/iso:iso/user-data-1.iso", "proxmox DELETE nodes/storage/content"),
+        ("PUT", "pools", "proxmox PUT pools"),
+    ],
+)
+def test_crossings_have_names_that_do_not_change_from_run_to_run(method: str, path: str, name: str) -> None:
+    assert crossing_name(method, path) == name
