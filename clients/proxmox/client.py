@@ -164,12 +164,10 @@ class ProxmoxClient:
         name = crossing_name(method, path)
         self.crossing.before(name)
         try:
-            answer = await self._on_any_endpoint(partial(self._call, method, path, params), changing=True, first=first)
+            return await self._on_any_endpoint(partial(self._call, method, path, params), changing=True, first=first)
         finally:
             # An error, too, is an answer that a dying process would have lost.
-            self.crossing.sent(name)
-        self.crossing.after(name)
-        return answer
+            self.crossing.after(name)
 
     async def _on_any_endpoint(self, call: Callable[[str], T], *, changing: bool, first: str | None = None) -> T:
         order = self._order(first)
