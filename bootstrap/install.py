@@ -69,7 +69,6 @@ INSTALL_COMMANDS: tuple[tuple[str, ...], ...] = (
 
 
 def _environment(boot: BootInput, programs: Programs) -> str:
-    version = boot.spec.version
     if boot.artifact_url is None:
         url, sums = programs.release_url, programs.release_sums
     else:
@@ -78,13 +77,17 @@ def _environment(boot: BootInput, programs: Programs) -> str:
         sums = MIRROR_SUMS
     values = {
         "DISTRIBUTION": programs.distribution,
-        "VERSION": boot.machine.version or version,
+        "VERSION": boot.machine.version,
         "URL": url,
         "SHA256_FILE": sums,
         "UNIT": programs.unit,
         "IN_TEMPLATE": "yes" if boot.has_programs else "no",
     }
-    return "".join(f"{name}='{value}'\n" for name, value in values.items())
+    return "".join(f"{name}={_shell_text(value)}\n" for name, value in values.items())
+
+
+def _shell_text(value: str) -> str:
+    return "'" + value.replace("'", "'\\''") + "'"
 
 
 def _unit(programs: Programs, script: str) -> str:
@@ -111,7 +114,7 @@ def _script(programs: Programs) -> str:
     return (
         _SCRIPT.replace("@distribution@", programs.distribution)
         .replace("@file@", programs.file.replace("@arch@", "$arch").replace("@-arch@", "$suffix"))
-        .replace("@place@", programs.place)
+        .replace("@place@", programs.place.rstrip("\n"))
     )
 
 
@@ -180,7 +183,7 @@ fetch_programs() {
 }
 
 mkdir -p "$state" "$root/etc/cloud"
-sysctl --quiet --load "$root/etc/sysctl.d/90-trilithon.conf" || say "some kernel settings were refused"
+sysctl --quiet --load "$root/etc/sysctl.d/90-trilithon.conf" >/dev/null || say "some kernel settings were refused"
 if programs_are_here; then
     say "$DISTRIBUTION $VERSION is in the template"
 else

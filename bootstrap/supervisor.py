@@ -17,6 +17,7 @@ from bootstrap.yaml_text import yaml_text
 from domain.clusters import ClusterSpec, Cni, Distribution
 
 Settings = dict[str, object]
+AUTHENTICATION_FILE = "authentication.yaml"
 _OWN_CNI = {Distribution.RKE2: Cni.CANAL, Distribution.K3S: Cni.FLANNEL}
 
 
@@ -36,7 +37,7 @@ class Paths:
 
     @property
     def authentication(self) -> str:
-        return f"{self.authentication_folder}/authentication.yaml"
+        return f"{self.authentication_folder}/{AUTHENTICATION_FILE}"
 
     @property
     def tls(self) -> str:
@@ -72,13 +73,13 @@ def node_files(boot: BootInput, paths: Paths, settings: Settings, manifests: Map
     return tuple(files)
 
 
-def common_settings(boot: BootInput, paths: Paths, join_port: int) -> Settings:
+def common_settings(boot: BootInput, join_port: int, authentication: str) -> Settings:
     """Configuration keys that both supervisors read alike; a worker's configuration is complete with them.
 
     Args:
         boot: the machine and its cluster.
-        paths: the supervisor's folders.
         join_port: port at the virtual IP where nodes register.
+        authentication: path of the AuthenticationConfiguration as the API server sees it.
     """
     machine, spec = boot.machine, boot.spec
     authority = boot.authorities.server.certificate
@@ -103,7 +104,10 @@ def common_settings(boot: BootInput, paths: Paths, join_port: int) -> Settings:
     settings["service-cidr"] = ",".join(spec.service_cidrs)
     settings["cluster-dns"] = ",".join(_dns_address(cidr) for cidr in spec.service_cidrs)
     settings["disable-cloud-controller"] = True
-    settings["kube-apiserver-arg"] = [f"authentication-config={paths.authentication}"]
+    if spec.kube_proxy_replacement:
+        # A key of servers only: agents ask the server, and a change later would need every agent restarted (2.3).
+        settings["disable-kube-proxy"] = True
+    settings["kube-apiserver-arg"] = [f"authentication-config={authentication}"]
     return settings
 
 

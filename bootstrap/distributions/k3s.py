@@ -42,7 +42,7 @@ class K3s:
 
     def settings(self, boot: BootInput) -> Settings:
         """The content of `/etc/rancher/k3s/config.yaml`."""
-        settings = common_settings(boot, PATHS, JOIN_PORT)
+        settings = common_settings(boot, JOIN_PORT, PATHS.authentication)
         if not boot.machine.is_server:
             return settings
         if boot.first_server:
@@ -53,8 +53,6 @@ class K3s:
         if effective_cni(boot.spec) is not Cni.FLANNEL:
             settings["flannel-backend"] = "none"
             settings["disable-network-policy"] = True
-        if boot.spec.kube_proxy_replacement:
-            settings["disable-kube-proxy"] = True
         return settings
 
     def manifests(self, boot: BootInput) -> dict[str, str]:
@@ -112,9 +110,10 @@ def _calico_values(boot: BootInput) -> dict[str, object]:
 
 
 _PLACE = """\
-    chmod 755 "$fetched"
     mkdir -p "$root/usr/local/bin"
-    mv "$fetched" "$program"
+    cp "$fetched" "$program.new"
+    chmod 755 "$program.new"
+    mv "$program.new" "$program"
 """
 
 
