@@ -30,7 +30,7 @@ _MARKS: dict[StepKind, Mark] = {
 
 _PHASES: dict[StepKind, Phase] = {
     StepKind.CREATE_MACHINE: Phase.SEEDED,
-    StepKind.POWER_ON: Phase.READY,
+    StepKind.POWER_ON: Phase.STARTED,
     StepKind.REMOVE_MACHINE: Phase.GONE,
 }
 """How far each machine step brings its machine, when everything goes well."""
@@ -47,6 +47,7 @@ def walk(kind: JobKind, cluster: Cluster, machines: Sequence[Machine]) -> list[S
     busy: set[str] = set()
     # Each round takes at least one step, and no step is taken twice for the same machine or mark.
     for _ in range(4 * (len(machines) + cluster.spec.control_planes + cluster.spec.workers) + len(StepKind)):
+        machines = _joined(cluster, machines)
         answer = plan(kind, cluster, machines, busy)
         if answer.finished:
             return steps
@@ -73,6 +74,17 @@ def after(step: Step, cluster: Cluster, machines: Sequence[Machine]) -> tuple[Cl
     return cluster, [
         machine.model_copy(update={"phase": reached})
         if machine.id == step.machine_id and not machine.phase.reached(reached)
+        else machine
+        for machine in machines
+    ]
+
+
+def _joined(cluster: Cluster, machines: Sequence[Machine]) -> list[Machine]:
+    """Started machines become Ready by themselves, though none before the cloud controller initialises nodes."""
+    ready = Mark.CLOUD_CONTROLLER in cluster.marks
+    return [
+        machine.model_copy(update={"phase": Phase.READY})
+        if ready and machine.phase.reached(Phase.STARTED) and not machine.phase.reached(Phase.READY)
         else machine
         for machine in machines
     ]
