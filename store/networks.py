@@ -1,0 +1,119 @@
+"""Addresses of a network: who holds which, and which one the next machine gets.
+
+A network is a site's bridge with its VLAN; an address is held once in it, by a machine or as a cluster's virtual IP.
+A row outlives its release and remembers the last holder: an address that this very cluster has given back is taken
+again only when nothing else is free, so that a stale neighbour table or a half-dead VM does little harm.
+Every function here runs inside a write transaction that holds the site's lock.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+
+import netaddr
+from sqlalchemy import insert, select, update
+
+from domain.clusters import ClusterSpec
+from store import tables
+from store.database import Writing
+from store.errors import InUse, NoFreeAddress
+
+_t = tables.addresses
+
+
+def network_id(site_id: str, spec: ClusterSpec) -> str:
+    """The network of a cluster's nodes, as an id within the store."""
+    return f"{site_id}/{spec.network.bridge}/{spec.network.vlan or 0}"
+
+
+def virtual_ip(spec: ClusterSpec) -> str | None:
+    """The endpoint as an address in canonical writing, or None when it is a name."""
+    try:
+        return str(netaddr.IPAddress(spec.endpoint, flags=netaddr.INET_PTON))
+    except (netaddr.AddrFormatError, ValueError):
+        return None
+
+
+def expand(ranges: tuple[str, ...]) -> Iterator[str]:
+    """Every address of ranges (`a-b`), networks in CIDR notation (hosts only) and single addresses, in that order."""
+    for written in ranges:
+        if "-" in written:
+            first, last = (part.strip() for part in written.split("-", 1))
+            yield from (str(address) for address in netaddr.iter_iprange(first, last))
+        elif "/" in written:
+            yield from (str(address) for address in netaddr.IPNetwork(written).iter_hosts())
+        else:
+            yield str(netaddr.IPAddress(written.strip(), flags=netaddr.INET_PTON))
+
+
+class Free:
+    """The addresses that machines of one cluster may take, best first; read once for a whole reservation."""
+
+    def __init__(self, spec: ClusterSpec, usable: list[str], held: Collection[str], given_back: Sequence[str]) -> None:
+        """`given_back`: what this cluster itself has released, longest ago first."""
+        self._spec = spec
+        self._usable = len(usable)
+        last = [address for address in given_back if address in set(usable)]
+        barred = {*held, *last}
+        self._queue = deque([address for address in usable if address not in barred] + last)
+
+    @classmethod
+    async def read(cls, writing: Writing, cluster_id: str, site_id: str, spec: ClusterSpec) -> "Free":
+        """What is free in the network of this cluster's nodes; its gateway and virtual IP are never offered."""
+        rows = await writing.connection.execute(
+            select(_t.c.address, _t.c.cluster_id, _t.c.released_at)
+            .where(_t.c.network_id == network_id(site_id, spec))
+            .order_by(_t.c.released_at, _t.c.address)
+        )
+        held: set[str] = set()
+        given_back: list[str] = []
+        for row in rows:
+            if row.released_at is None:
+                held.add(row.address)
+            elif row.cluster_id == cluster_id:
+                given_back.append(row.address)
+        never = {spec.network.gateway, virtual_ip(spec)}
+        usable = [address for address in dict.fromkeys(expand(spec.network.addresses)) if address not in never]
+        return cls(spec, usable, held, given_back)
+
+    def next(self) -> str:
+        """Takes the next address. Raises NoFreeAddress, naming the network and how many addresses it has."""
+        if self._queue:
+            return self._queue.popleft()
+        network = self._spec.network
+        where = network.bridge + (f" VLAN {network.vlan}" if network.vlan else "")
+        raise NoFreeAddress(
+            f"no address is free for cluster {self._spec.namespace}/{self._spec.name} on {where}: "
+            f"all {self._usable} of {', '.join(network.addresses)} are taken. Add addresses to its network."
+        )
+
+
+async def hold(writing: Writing, network: str, address: str, cluster_id: str, machine_id: str | None) -> None:
+    """Records the holder of an address. Raises InUse when somebody else holds it."""
+    row = (
+        await writing.connection.execute(select(_t).where(_t.c.network_id == network, _t.c.address == address))
+    ).one_or_none()
+    values = {"cluster_id": cluster_id, "machine_id": machine_id, "released_at": None}
+    if row is None:
+        await writing.connection.execute(insert(_t).values(network_id=network, address=address, **values))
+    elif row.released_at is not None:
+        await writing.connection.execute(
+            update(_t).where(_t.c.network_id == network, _t.c.address == address).values(**values)
+        )
+    elif (row.cluster_id, row.machine_id) != (cluster_id, machine_id):
+        raise InUse(f"address {address} is taken on this network by another cluster or machine")
+
+
+async def release_virtual_ip(writing: Writing, cluster_id: str) -> None:
+    """Gives the virtual IP of a cluster back."""
+    await writing.connection.execute(
+        update(_t)
+        .where(_t.c.cluster_id == cluster_id, _t.c.machine_id.is_(None), _t.c.released_at.is_(None))
+        .values(released_at=writing.now)
+    )
+
+
+async def release_machine(writing: Writing, machine_id: str) -> None:
+    """Gives the address of a machine back."""
+    await writing.connection.execute(
+        update(_t).where(_t.c.machine_id == machine_id, _t.c.released_at.is_(None)).values(released_at=writing.now)
+    )

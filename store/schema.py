@@ -1,0 +1,45 @@
+"""Brings a database to the newest schema, with the migrations that ship inside this package."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from store.database import WRITES, make_engine
+from store.errors import StoreUnavailable
+
+_LOCK = 0x7261_6C69
+"""Key of PostgreSQL's advisory lock: of several processes that start at once, one migrates and the others wait."""
+
+
+def alembic_config(connection: Connection | None = None) -> Config:
+    """Alembic's configuration for our migrations, on an open connection if given (store/migrations/env.py)."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _upgrade(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    command.upgrade(alembic_config(connection), "head")
+
+
+async def migrate(url: str, *, busy_seconds: float = 60.0) -> None:
+    """Upgrades to the newest schema in one transaction; does nothing when it is there already.
+
+    Raises StoreUnavailable when the database does not answer within `busy_seconds`.
+    """
+    engine = make_engine(url, busy_seconds)
+    try:
+        async with engine.execution_options(**{WRITES: True}).begin() as connection:
+            await connection.run_sync(_upgrade)
+    except (OSError, TimeoutError, DBAPIError) as error:
+        if isinstance(error, DBAPIError) and not error.connection_invalidated and "locked" not in str(error):
+            raise
+        raise StoreUnavailable(f"the database does not answer: {type(error).__name__}") from error
+    finally:
+        await engine.dispose()
