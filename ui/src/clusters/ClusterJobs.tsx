@@ -1,0 +1,28 @@
+import { useQuery } from "@tanstack/react-query";
+import { get } from "../api/client";
+import type { Cluster, JobSummary, Page } from "../api/types";
+import { JobDetails } from "../jobs/JobDetails";
+import { JobTable } from "../jobs/JobTable";
+import { Nothing } from "../parts/Nothing";
+import { ProblemAlert } from "../parts/ProblemAlert";
+
+/** The job that works on the cluster now, live, and the earlier ones below it. */
+export function ClusterJobs({ cluster }: { cluster: Cluster }) {
+  const { data, error } = useQuery({
+    queryKey: ["cluster", cluster.namespace, cluster.name, "jobs"],
+    queryFn: () => get<Page<JobSummary>>(`/clusters/${cluster.namespace}/${cluster.name}/jobs`),
+  });
+  if (error) return <ProblemAlert error={error} />;
+  if (!data) return null;
+  if (data.items.length === 0) {
+    return <Nothing title="No job has run yet" why="An accepted change starts one within seconds." />;
+  }
+  const newest = data.items[0];
+  return (
+    <>
+      {newest && <JobDetails id={newest.id} />}
+      <br />
+      <JobTable jobs={data.items} />
+    </>
+  );
+}

@@ -1,0 +1,77 @@
+import { Alert } from "@patternfly/react-core";
+import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
+import { useQuery } from "@tanstack/react-query";
+import { get } from "../api/client";
+import type { Machine, Machines } from "../api/types";
+import { Nothing } from "../parts/Nothing";
+import { ProblemAlert } from "../parts/ProblemAlert";
+import { State } from "../parts/states";
+import { Time } from "../parts/Time";
+
+export function MachineTable({ namespace, name }: { namespace: string; name: string }) {
+  const { data, error } = useQuery({
+    queryKey: ["cluster", namespace, name, "machines"],
+    queryFn: () => get<Machines>(`/clusters/${namespace}/${name}/machines`),
+  });
+  if (error) return <ProblemAlert error={error} />;
+  if (!data) return null;
+  if (data.items.length === 0) {
+    return <Nothing title="No machines yet" why="They are recorded here before the first of them is made." />;
+  }
+  return (
+    <>
+      <SharedNode machines={data.items} />
+      <Table aria-label="Machines" variant="compact">
+        <Thead>
+          <Tr>
+            {["Name", "Role", "State", "Version", "Address", "VM", "Node", "Size", "Note"].map((title) => (
+              <Th key={title}>{title}</Th>
+            ))}
+          </Tr>
+        </Thead>
+        <Tbody>
+          {data.items.map((m) => (
+            <Tr key={m.name}>
+              <Td dataLabel="Name">{m.name}</Td>
+              <Td dataLabel="Role">{m.role === "worker" ? `worker (${m.pool})` : "server"}</Td>
+              <Td dataLabel="State">
+                <State of={m.phase} />
+              </Td>
+              <Td dataLabel="Version">{m.version}</Td>
+              <Td dataLabel="Address">{m.address}</Td>
+              <Td dataLabel="VM">{m.vmid}</Td>
+              <Td dataLabel="Node">{m.node ?? "–"}</Td>
+              <Td dataLabel="Size">
+                {m.cores} cores, {m.memory_mib} MiB, {m.disk_gib} GiB
+              </Td>
+              <Td dataLabel="Note">{m.message || "–"}</Td>
+            </Tr>
+          ))}
+        </Tbody>
+      </Table>
+      <p className="muted">
+        As of <Time at={data.as_of} />
+      </p>
+    </>
+  );
+}
+
+/** Several servers on one Proxmox VE node: what losing that node would cost, and the cure (F-079). */
+function SharedNode({ machines }: { machines: Machine[] }) {
+  const servers = machines.filter((m) => m.role === "control-plane" && m.node);
+  const crowded = [...new Set(servers.map((m) => m.node))]
+    .map((node) => ({ node, there: servers.filter((m) => m.node === node) }))
+    .filter(({ there }) => there.length > 1);
+  return crowded.map(({ node, there }) => {
+    const left = servers.length - there.length;
+    const cost =
+      left > servers.length / 2
+        ? "the cluster would go on with fewer servers"
+        : "the cluster's API would stop until they are back: etcd would have no majority";
+    return (
+      <Alert key={node} isInline variant="warning" title={`${there.length} servers run on the Proxmox VE node ${node}`}>
+        If {node} fails, {cost}. Migrate one of {there.map((m) => m.name).join(", ")} to a node of its own in Proxmox VE.
+      </Alert>
+    );
+  });
+}

@@ -1,0 +1,9 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+// `npm run dev` serves the pages and hands the API's addresses on to a running `trilithon up`.
+export default defineConfig({
+  plugins: [react()],
+  server: { proxy: { "/api": process.env.TRILITHON_URL ?? "http://127.0.0.1:8080" } },
+  build: { sourcemap: false, chunkSizeWarningLimit: 900 },
+});
