@@ -31,14 +31,6 @@ CLOCK_SKEW = timedelta(hours=1)
 """How much earlier than now the authorities begin: nodes' clocks  differ."""
 
 
-class Randomness:
-    """The operating system's random numbers, as bootstrap wants them given."""
-
-    def token_bytes(self, nbytes: int, /) -> bytes:
-        """`nbytes` fresh random bytes."""
-        return secrets.token_bytes(nbytes)
-
-
 class RecordActivities:
     """Activities that touch nothing but the store.
 
@@ -173,13 +165,12 @@ class RecordActivities:
         """
         cluster = await self._cluster(ref)
         scope = f"cluster/{cluster.id}"
-        rng = Randomness()
         if not await self._store.secrets.has(scope, "authorities"):
             begin = self._clock() - CLOCK_SKEW
-            made = authorities.make(rng, begin, begin + authorities.AUTHORITY_LIFE, cluster.spec.distribution)
-            await self._store.secrets.put(scope, "authorities", made.to_json().encode())
+            made = authorities.make(secrets, begin, begin + authorities.AUTHORITY_LIFE, cluster.spec.distribution)
+            await self._store.secrets.put_new(scope, "authorities", made.to_json().encode())
         if not await self._store.secrets.has(scope, "tokens"):
-            await self._store.secrets.put(scope, "tokens", tokens.make(rng).to_json().encode())
+            await self._store.secrets.put_new(scope, "tokens", tokens.make(secrets).to_json().encode())
         await self._store.clusters.add_marks(cluster.id, Mark.AUTHORITIES)
 
     @activity.defn(name=names.RESERVE_MACHINES)

@@ -19,8 +19,9 @@ from jobs.engine import Engine, Running
 from jobs.errors import EngineAway
 from store import NotFound, Store, StoreError
 
+BREATH = 0.2
 LOOK_EVERY = 2.0
-"""Longest time in seconds between two looks; a change in the store wakes it at once."""
+"""Shortest and longest time in seconds between two looks; a change in the store wakes it."""
 PAUSE_FIRST, PAUSE_MAX = 2.0, 300.0
 """Seconds until a run that died without an outcome is started again, doubled with every counted attempt."""
 GRACE = 5.0
@@ -52,11 +53,12 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Look until cancelled. No error ends it: the next look may succeed."""
-        seq = 0
         while True:
             try:
+                seq = await self._store.feed.last()
                 await self.look()
-                seq = await self._store.wait_change(seq, LOOK_EVERY) or seq
+                await self._store.wait_change(seq, LOOK_EVERY)
+                await asyncio.sleep(BREATH)  # one look for a burst of changes
             except StoreError as error:
                 _log.warning("The dispatcher could not read the store: %s", error)
                 await asyncio.sleep(LOOK_EVERY)
@@ -92,7 +94,7 @@ class Dispatcher:
             pause = min(PAUSE_FIRST * 2**cluster.attempt, PAUSE_MAX)
             await self._store.clusters.record_attempt(cluster.id, now + timedelta(seconds=max(pause, GRACE)))
         if running is None or running.kind != kind.value:
-            await self._engine.poke(cluster, await self._site_name(cluster.site_id))
+            await self._engine.start_or_signal(cluster, await self._site_name(cluster.site_id))
         self._seen[cluster.id, cluster.generation] = now + timedelta(
             seconds=RUNNING_AGAIN if running is not None and running.kind == kind.value else 1.0
         )

@@ -113,7 +113,26 @@ class Engine:
                     raise
         self._attributes_ready = True
 
-    async def poke(self, cluster: Cluster, site_name: str = "") -> str | None:
+    async def poke(self, cluster: Cluster, site: Site | None = None) -> bool:
+        """`start_or_signal` for who has just written a change: False when the engine does not answer.
+
+        Nothing is lost then: the dispatcher does the same when it is back.
+        """
+        try:
+            await self.start_or_signal(cluster, site.name if site else "")
+        except EngineAway:
+            return False
+        return True
+
+    async def answers(self) -> bool:
+        """Whether the server can be reached, within seconds."""
+        try:
+            await self.running("nobody")
+        except EngineAway:
+            return False
+        return True
+
+    async def start_or_signal(self, cluster: Cluster, site_name: str = "") -> str | None:
         """Tell the cluster's running job to look again, or start the job that the cluster needs now.
 
         One atomic call, so that of any number at once one run comes out. Returns the run id, or None when the cluster
@@ -152,7 +171,7 @@ class Engine:
             details=f"Observes the machines and clusters of site `{site.name}`.",
         )
 
-    async def self_test(self, site: Site) -> str:
+    async def start_self_test(self, site: Site) -> str:
         """Start the site's self-test, or find the one that runs. Returns its run id, which is the job's id."""
         return await self._start(
             contract.SELF_TEST,
@@ -163,12 +182,13 @@ class Engine:
             details=f"Clones, boots and deletes one small VM on site `{site.name}`.",
         )
 
-    async def decide(self, workflow_id: str, decision: Decision) -> str:
+    async def decide(self, job: Job, decision: Decision) -> str:
         """Tell a parked job to `retry` or `abort`. Returns its answer.
 
         Raises NotParked, NoJob, NoWorker or EngineAway, each with a text for people.
         """
-        handle = self.client.get_workflow_handle(workflow_id)
+        workflow_id = job.workflow_id
+        handle = self.client.get_workflow_handle(workflow_id, run_id=job.id)
         try:
             async with asyncio.timeout(DECISION_LIMIT + CALL_LIMIT):
                 answer: str = await handle.execute_update(

@@ -1,1 +1,1 @@
-"""Worker processes: which task queues, which workflows, which limits."""
+"""Worker processes: which queues, which workflows and activities, which limits."""

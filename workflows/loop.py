@@ -11,7 +11,6 @@ effect in flight finish (activities/journal.py shields it), and lets children do
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -38,47 +37,11 @@ from domain.contracts.jobs import JobInput, MachineInput, MachineProgress
 from domain.jobs import Decision, JobKind, JobPhase
 from domain.plan import StepKind
 from workflows import attributes, effects
+from workflows.board import Board, Child, Way, key_of, some
 from workflows.effects import Caller, StoodDown
 
 IDLE_FIRST, IDLE_MAX = 5.0, 300.0
 """Seconds until the next look when nothing is in flight and the plan waits for something outside."""
-
-
-@dataclass
-class Child:
-    """A machine's workflow as its parent knows it."""
-
-    permitted: bool = False
-    handle: "workflow.ChildWorkflowHandle[object, str] | None" = None
-
-
-@dataclass
-class Way:
-    """How the job is to end."""
-
-    outcome: Outcome
-    error: str = ""
-
-
-@dataclass
-class Board:
-    """What is in flight, stuck or waiting right now, by step key (domain.plan.Step.key)."""
-
-    tasks: "dict[str, asyncio.Task[None]]" = field(default_factory=dict)
-    orders: dict[str, StepOrder] = field(default_factory=dict)
-    stuck: dict[str, str] = field(default_factory=dict)
-    waiting: dict[str, str] = field(default_factory=dict)
-    children: dict[str, Child] = field(default_factory=dict)
-
-    def busy(self) -> tuple[str, ...]:
-        """Keys that the planner must not give again: in flight, stuck, or powered on by us."""
-        power = [key_of(StepKind.POWER_ON, machine) for machine, child in self.children.items() if child.permitted]
-        return tuple(dict.fromkeys([*self.tasks, *self.stuck, *power]))
-
-
-def key_of(kind: str, machine_id: str = "") -> str:
-    """The key of a step, as `domain.plan.Step.key` builds it."""
-    return f"{kind}/{machine_id}" if machine_id else str(kind)
 
 
 class ClusterJob:
@@ -452,10 +415,3 @@ class ClusterJob:
         await effects.call(self._caller, names.FINISH_JOB, finish, type(None))
         workflow.upsert_search_attributes([attributes.JOB_PHASE.value_set(way.outcome.value)])
         await workflow.wait_condition(workflow.all_handlers_finished)
-
-
-def some(texts: dict[str, str]) -> str:
-    """Up to three texts of many, in the order in which they came; equal ones once."""
-    distinct = list(dict.fromkeys(texts.values()))
-    more = f"; and {len(distinct) - 3} more" if len(distinct) > 3 else ""
-    return "; ".join(distinct[:3]) + more
