@@ -6,8 +6,12 @@ A passing fact (no memory, a lock, an offline node) is a reason of a false condi
 
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from domain.frozen import Payload
+
+if TYPE_CHECKING:  # a cluster has conditions, so at run time the import goes the other way
+    from domain.clusters import ClusterSpec
 
 
 class ConditionType(StrEnum):
@@ -28,6 +32,7 @@ class ConditionType(StrEnum):
     HIGH_AVAILABILITY_READY = "HighAvailabilityReady"
     UPGRADES_READY = "UpgradesReady"
     IDENTITY_READY = "IdentityReady"
+    KUBE_PROXY_REPLACEMENT_READY = "KubeProxyReplacementReady"
     SITE_REACHABLE = "SiteReachable"
     DELETING = "Deleting"
 
@@ -64,3 +69,46 @@ class Condition(Payload):
     reason: Reason
     message: str = ""
     last_transition: datetime | None = None
+
+
+def unbuilt(spec: "ClusterSpec") -> list[Condition]:
+    """The settings of a spec that are accepted and kept but not acted on by this release, as false conditions.
+
+    A setting must never be dropped in silence (design.md section 3). None of these holds back Available. When a
+    release builds one, its line goes and the activity that does it sets the condition instead.
+    """
+    wanted: list[tuple[ConditionType, bool, str]] = [
+        (ConditionType.VOLUMES_READY, True, "persistent volumes (the Proxmox CSI plugin and its StorageClass)"),
+        (
+            ConditionType.POD_NETWORK_READY,
+            _foreign_cni(spec),
+            f"{spec.cni} on {spec.distribution}, which does not bring it itself",
+        ),
+        (ConditionType.KUBE_PROXY_REPLACEMENT_READY, spec.kube_proxy_replacement, "Cilium standing in for kube-proxy"),
+        (ConditionType.HEADLAMP_READY, spec.headlamp.enabled, "Headlamp"),
+        (
+            ConditionType.RANCHER_READY,
+            spec.rancher.install or spec.rancher.registers,
+            "Rancher" if spec.rancher.install else "registration with a Rancher that we installed",
+        ),
+        (ConditionType.HIGH_AVAILABILITY_READY, spec.proxmox_ha, "Proxmox VE HA for the control plane"),
+        (ConditionType.UPGRADES_READY, spec.upgrades.mode != "off", "automatic upgrades"),
+        (ConditionType.IDENTITY_READY, bool(spec.oidc), "sign-in with OpenID Connect providers"),
+    ]
+    return [
+        Condition(
+            type=kind,
+            status=False,
+            reason=Reason.NOT_BUILT_YET,
+            message=f"The setting is kept, but this release does not do it yet: {what}.",
+        )
+        for kind, applies, what in wanted
+        if applies
+    ]
+
+
+def _foreign_cni(spec: "ClusterSpec") -> bool:
+    """True for a pod network that we would have to install: all of kubeadm's, and k3s's except flannel."""
+    if spec.distribution == "kubeadm":
+        return True
+    return spec.distribution == "k3s" and spec.cni not in (None, "flannel")
