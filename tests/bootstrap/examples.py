@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from bootstrap import BootData, BootInput, authorities, boot_data, tokens
 from bootstrap.authorities import AUTHORITY_LIFE, Authorities
@@ -33,6 +34,7 @@ class SeededRandomness:
         return drawn[:nbytes]
 
 
+@lru_cache
 def example_authorities(distribution: Distribution, seed: str = "authorities") -> Authorities:
     return authorities.make(SeededRandomness(seed), START, END, distribution)
 
