@@ -242,12 +242,12 @@ def _validated(adapter: TypeAdapter[Any], value: object, path: str) -> tuple[Any
     Wrong parts are cut out and the rest is tried once more, which succeeds where all of them were optional.
     """
     try:
-        return adapter.validate_python(value), []
+        return adapter.validate_python(value, strict=True), []
     except ValidationError as error:
         details = error.errors(include_url=False)
     problems = [_violation(detail, path) for detail in details]
     try:
-        return adapter.validate_python(_without(value, [detail["loc"] for detail in details])), problems
+        return adapter.validate_python(_without(value, [detail["loc"] for detail in details]), strict=True), problems
     except ValidationError:
         return None, problems
 
