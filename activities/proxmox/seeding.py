@@ -1,6 +1,6 @@
 """The boot ISO: rendered, uploaded, attached; and after the node is Ready detached and deleted, for it holds secrets.
 
-What we uploaded is recorded in the secret box (`cluster/<id>`, `seed/<machine id>`): before the upload, so that we
+What we uploaded is recorded in the secret box (`cluster/<id>`, `seed-<machine id>`): before the upload, so that we
 never take somebody's file for ours, and after it with the task, so that the file's presence alone is never taken for
 a finished upload.
 """
@@ -224,7 +224,7 @@ async def seed_size(client: ProxmoxClient, storage: str, node: str, filename: st
 
 
 def _name(scene: MachineScene) -> str:
-    return f"seed/{scene.machine.id}"
+    return f"seed-{scene.machine.id}"
 
 
 def _digest(data: BootData) -> str:
