@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from domain.addresses import network_id
 from domain.clusters import Cluster, ClusterSpec, ClusterStatus, Mark, Outcome
 from domain.conditions import Condition
 from domain.frozen import Payload
@@ -309,7 +310,7 @@ class Clusters:
     async def _hold_virtual_ip(self, writing: Writing, cluster_id: str, site_id: str, spec: ClusterSpec) -> None:
         address = networks.virtual_ip(spec)
         if address is not None:
-            await networks.hold(writing, networks.network_id(site_id, spec), address, cluster_id, None)
+            await networks.hold(writing, network_id(site_id, spec.network), address, cluster_id, None)
 
     async def _add_revision(
         self, writing: Writing, cluster_id: str, number: int, author: str, spec: ClusterSpec, diff: list[dict[str, Any]]
@@ -351,4 +352,4 @@ def _double(spec: ClusterSpec, existing_id: str) -> AlreadyExists:
 
 
 def _virtual_ip_place(site_id: str, spec: ClusterSpec) -> tuple[str, str | None]:
-    return networks.network_id(site_id, spec), networks.virtual_ip(spec)
+    return network_id(site_id, spec.network), networks.virtual_ip(spec)

@@ -82,7 +82,8 @@ def _unavailable(error: BaseException) -> bool:
 
 
 @asynccontextmanager
-async def _typed_errors() -> AsyncIterator[None]:
+async def typed_errors() -> AsyncIterator[None]:
+    """Turns whatever the drivers say of a locked or absent database into StoreUnavailable."""
     try:
         yield
     except Exception as error:
@@ -147,7 +148,7 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """A connection for reading. Raises StoreUnavailable when the database is locked or down."""
-        async with _typed_errors(), self._engine.connect() as connection:
+        async with typed_errors(), self._engine.connect() as connection:
             yield connection
 
     @asynccontextmanager
@@ -163,7 +164,7 @@ class Database:
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Writing]:
         seq = 0
-        async with _typed_errors(), self._writing_engine.begin() as connection:
+        async with typed_errors(), self._writing_engine.begin() as connection:
             writing = Writing(connection, self.now())
             yield writing
             seq = await writing.announce()

@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
+from domain.addresses import network_id
 from domain.clusters import ClusterSpec
 from domain.machines import Machine, MachineDraft, Phase
 from domain.placement import Placement
@@ -36,41 +38,50 @@ class Machines:
     async def reserve(self, cluster_id: str, drafts: Sequence[MachineDraft]) -> list[Machine]:
         """Gives every draft a VM id of the site's range and an address of the cluster's network, all or none.
 
-        Idempotent: a draft whose name (or id) the cluster has already gives that machine as it is. Raises
-        NoFreeVmid, NoFreeAddress, NotFound (no such cluster) and Conflict (it is being deleted).
+        Idempotent: a draft whose name the cluster has already gives that machine as it is. Raises NoFreeVmid,
+        NoFreeAddress, NotFound (no such cluster) and Conflict (the cluster is being deleted, a draft's machine has
+        come and gone, or a draft clashes with a living machine: MAC, second initialiser).
         """
         site_id = await self._site_of_cluster(cluster_id)
-        async with self._database.write() as writing:
-            site = await lock_site(writing, site_id)
-            cluster_row = await lock_cluster(writing, cluster_id)
-            existing = await self._existing(writing, cluster_id, drafts)
-            missing = [draft for draft in drafts if draft.name not in existing]
-            if missing:
-                if cluster_row.deletion_requested_at is not None:
-                    raise Conflict(f"cluster {cluster_row.pool_name} is being deleted; no machine is added to it")
-                spec = ClusterSpec.model_validate(cluster_row.spec)
-                vmids = await VmidSequence.read(writing, site)
-                free = await networks.Free.read(writing, cluster_id, site_id, spec)
-                network = networks.network_id(site_id, spec)
-                for draft in missing:
-                    address, vmid = free.next(), vmids.next()
-                    await writing.connection.execute(
-                        insert(_t).values(
-                            **draft.model_dump(mode="json", include=_DRAFT_FIELDS),
-                            cluster_id=cluster_id,
-                            site_id=site_id,
-                            phase=Phase.RESERVED.value,
-                            vmid=vmid,
-                            address=address,
-                            created_at=writing.now,
-                            phase_at=writing.now,
-                        )
-                    )
-                    await networks.hold(writing, network, address, cluster_id, draft.id)
-                    writing.changed("machine", draft.id, cluster_id=cluster_id, site_id=site_id)
-                await vmids.store(writing)
+        try:
+            async with self._database.write() as writing:
+                site = await lock_site(writing, site_id)
+                cluster = await lock_cluster(writing, cluster_id)
                 existing = await self._existing(writing, cluster_id, drafts)
-            return [existing[draft.name] for draft in drafts]
+                missing = [draft for draft in drafts if draft.name not in existing]
+                if missing:
+                    if cluster.deletion_requested_at is not None:
+                        raise Conflict(f"cluster {cluster.pool_name} is being deleted; no machine is added to it")
+                    await self._insert(writing, site, cluster, missing)
+                    existing = await self._existing(writing, cluster_id, drafts)
+                return [existing[draft.name] for draft in drafts]
+        except IntegrityError as error:
+            raise Conflict(f"machines of cluster {cluster_id} clash with living ones: {error.orig}") from error
+
+    async def _insert(
+        self, writing: Writing, site: Row[Any], cluster: Row[Any], drafts: Sequence[MachineDraft]
+    ) -> None:
+        spec = ClusterSpec.model_validate(cluster.spec)
+        vmids = await VmidSequence.read(writing, site)
+        free = await networks.Free.read(writing, cluster.id, site.id, spec)
+        network = network_id(site.id, spec.network)
+        for draft in drafts:
+            address = free.next()
+            await writing.connection.execute(
+                insert(_t).values(
+                    **draft.model_dump(mode="json", include=_DRAFT_FIELDS),
+                    cluster_id=cluster.id,
+                    site_id=site.id,
+                    phase=Phase.RESERVED.value,
+                    vmid=vmids.next(),
+                    address=address,
+                    created_at=writing.now,
+                    phase_at=writing.now,
+                )
+            )
+            await networks.hold(writing, network, address, cluster.id, draft.id)
+            writing.changed("machine", draft.id, cluster_id=cluster.id, site_id=site.id)
+        await vmids.store(writing)
 
     async def get(self, machine_id: str) -> Machine:
         """A machine, gone ones included. Raises NotFound."""

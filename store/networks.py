@@ -6,13 +6,12 @@ again only when nothing else is free, so that a stale neighbour table or a half-
 Every function here runs inside a write transaction that holds the site's lock.
 """
 
-from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 
-import netaddr
 from sqlalchemy import insert, select, update
 
-from domain.clusters import ClusterSpec
+from domain import addresses
+from domain.clusters import ClusterSpec, NetworkSpec
 from store import tables
 from store.database import Writing
 from store.errors import InUse, NoFreeAddress
@@ -20,48 +19,37 @@ from store.errors import InUse, NoFreeAddress
 _t = tables.addresses
 
 
-def network_id(site_id: str, spec: ClusterSpec) -> str:
-    """The network of a cluster's nodes, as an id within the store."""
-    return f"{site_id}/{spec.network.bridge}/{spec.network.vlan or 0}"
-
-
 def virtual_ip(spec: ClusterSpec) -> str | None:
     """The endpoint as an address in canonical writing, or None when it is a name."""
-    try:
-        return str(netaddr.IPAddress(spec.endpoint, flags=netaddr.INET_PTON))
-    except (netaddr.AddrFormatError, ValueError):
-        return None
-
-
-def expand(ranges: tuple[str, ...]) -> Iterator[str]:
-    """Every address of ranges (`a-b`), networks in CIDR notation (hosts only) and single addresses, in that order."""
-    for written in ranges:
-        if "-" in written:
-            first, last = (part.strip() for part in written.split("-", 1))
-            yield from (str(address) for address in netaddr.iter_iprange(first, last))
-        elif "/" in written:
-            yield from (str(address) for address in netaddr.IPNetwork(written).iter_hosts())
-        else:
-            yield str(netaddr.IPAddress(written.strip(), flags=netaddr.INET_PTON))
+    number = addresses.address(spec.endpoint)
+    return None if number is None else addresses.dotted(number)
 
 
 class Free:
     """The addresses that machines of one cluster may take, best first; read once for a whole reservation."""
 
-    def __init__(self, spec: ClusterSpec, usable: list[str], held: Collection[str], given_back: Sequence[str]) -> None:
+    def __init__(self, spec: ClusterSpec, held: Collection[str], given_back: Sequence[str]) -> None:
         """`given_back`: what this cluster itself has released, longest ago first."""
         self._spec = spec
-        self._usable = len(usable)
-        last = [address for address in given_back if address in set(usable)]
-        barred = {*held, *last}
-        self._queue = deque([address for address in usable if address not in barred] + last)
+        self._queue = self._in_order(spec.network, {*held, spec.network.gateway, virtual_ip(spec)}, given_back)
+
+    @staticmethod
+    def _in_order(network: NetworkSpec, barred: Collection[str | None], given_back: Sequence[str]) -> Iterator[str]:
+        later = set(given_back)
+        # Lazy: a network of millions of addresses costs only as many looks as addresses are held.
+        yield from (address for address in addresses.expand(network) if address not in barred and address not in later)
+        parts = addresses.usable(network)
+        for address in given_back:
+            number = addresses.address(address)
+            if address not in barred and any(number in part for part in parts):
+                yield address
 
     @classmethod
     async def read(cls, writing: Writing, cluster_id: str, site_id: str, spec: ClusterSpec) -> "Free":
         """What is free in the network of this cluster's nodes; its gateway and virtual IP are never offered."""
         rows = await writing.connection.execute(
             select(_t.c.address, _t.c.cluster_id, _t.c.released_at)
-            .where(_t.c.network_id == network_id(site_id, spec))
+            .where(_t.c.network_id == addresses.network_id(site_id, spec.network))
             .order_by(_t.c.released_at, _t.c.address)
         )
         held: set[str] = set()
@@ -71,19 +59,18 @@ class Free:
                 held.add(row.address)
             elif row.cluster_id == cluster_id:
                 given_back.append(row.address)
-        never = {spec.network.gateway, virtual_ip(spec)}
-        usable = [address for address in dict.fromkeys(expand(spec.network.addresses)) if address not in never]
-        return cls(spec, usable, held, given_back)
+        return cls(spec, held, given_back)
 
     def next(self) -> str:
-        """Takes the next address. Raises NoFreeAddress, naming the network and how many addresses it has."""
-        if self._queue:
-            return self._queue.popleft()
+        """Takes the next address. Raises NoFreeAddress, naming the network and its addresses."""
+        address = next(self._queue, None)
+        if address is not None:
+            return address
         network = self._spec.network
         where = network.bridge + (f" VLAN {network.vlan}" if network.vlan else "")
         raise NoFreeAddress(
             f"no address is free for cluster {self._spec.namespace}/{self._spec.name} on {where}: "
-            f"all {self._usable} of {', '.join(network.addresses)} are taken. Add addresses to its network."
+            f"all of {', '.join(network.addresses)} are taken. Add addresses to its network."
         )
 
 

@@ -5,10 +5,8 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError
 
-from store.database import WRITES, make_engine
-from store.errors import StoreUnavailable
+from store.database import WRITES, make_engine, typed_errors
 
 _LOCK = 0x7261_6C69
 """Key of PostgreSQL's advisory lock: of several processes that start at once, one migrates and the others wait."""
@@ -35,11 +33,7 @@ async def migrate(url: str, *, busy_seconds: float = 60.0) -> None:
     """
     engine = make_engine(url, busy_seconds)
     try:
-        async with engine.execution_options(**{WRITES: True}).begin() as connection:
+        async with typed_errors(), engine.execution_options(**{WRITES: True}).begin() as connection:
             await connection.run_sync(_upgrade)
-    except (OSError, TimeoutError, DBAPIError) as error:
-        if isinstance(error, DBAPIError) and not error.connection_invalidated and "locked" not in str(error):
-            raise
-        raise StoreUnavailable(f"the database does not answer: {type(error).__name__}") from error
     finally:
         await engine.dispose()

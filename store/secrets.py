@@ -9,6 +9,7 @@ import os
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from store import tables
 from store.database import Database, Writing
@@ -31,6 +32,21 @@ class Secrets:
         place = _place(scope, name)
         async with self._database.write() as writing:
             await self._write(writing, scope, name, self._seal(place, value))
+
+    async def put_new(self, scope: str, name: str, value: bytes) -> bytes:
+        """Keeps a secret only where there is none yet, and returns the one that is kept.
+
+        For what is made once (a cluster's authorities): of two attempts that each made one, both go on with the first.
+        """
+        sealed = self._seal(_place(scope, name), value)
+        try:
+            async with self._database.write() as writing:
+                await writing.connection.execute(
+                    insert(_t).values(scope=scope, name=name, updated_at=writing.now, **sealed)
+                )
+        except IntegrityError:
+            return await self.get(scope, name)
+        return value
 
     async def get(self, scope: str, name: str) -> bytes:
         """The value. Raises NotFound, and SecretUnreadable (its key is not ours, or the row was altered)."""

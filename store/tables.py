@@ -48,6 +48,21 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+class Words(TypeDecorator[str]):
+    """Text for people, often from the outside world (a VM's console, a task's log).
+
+    PostgreSQL refuses a NUL and both refuse half a surrogate pair; a log line must not fail a job for that.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        return value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+
+
 Document = JSON
 """Plain JSON on PostgreSQL too: JSONB would forget the order in which labels were written; nothing looks inside."""
 Sequenced = BigInteger().with_variant(Integer(), "sqlite")
@@ -74,7 +89,7 @@ def _index_where(name: str, condition: str, *columns: str) -> Index:
 
 
 def _text(name: str, default: str = "", **more: Any) -> Column[str]:
-    return Column(name, Text, nullable=False, server_default=text(f"'{default}'"), **more)
+    return Column(name, Words, nullable=False, server_default=text(f"'{default}'"), **more)
 
 
 def _number(name: str, default: int = 0) -> Column[int]:
@@ -186,6 +201,7 @@ machines = Table(
     _unique_where("uq_machines_vmid_living", "gone_at IS NULL", "site_id", "vmid"),
     _unique_where("uq_machines_name_living", "gone_at IS NULL", "cluster_id", "name"),
     _unique_where("uq_machines_mac_living", "gone_at IS NULL", "mac"),
+    _unique_where("uq_machines_initialiser_living", "initialiser AND gone_at IS NULL", "cluster_id"),
     Index("ix_machines_cluster_id", "cluster_id"),
 )
 
@@ -250,7 +266,7 @@ log_lines = Table(
     Column("at", UtcDateTime, nullable=False),
     _text("step_id"),
     Column("level", String(16), nullable=False),
-    Column("text", Text, nullable=False),
+    Column("text", Words, nullable=False),
     PrimaryKeyConstraint("job_id", "seq"),
 )
 

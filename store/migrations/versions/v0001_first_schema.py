@@ -267,6 +267,14 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["site_id"], ["sites.id"], name="fk_machines_site_id_sites"),
         sa.PrimaryKeyConstraint("id", name="pk_machines"),
     )
+    op.create_index(
+        "uq_machines_initialiser_living",
+        "machines",
+        ["cluster_id"],
+        unique=True,
+        sqlite_where=sa.text("initialiser AND gone_at IS NULL"),
+        postgresql_where=sa.text("initialiser AND gone_at IS NULL"),
+    )
     op.create_index("ix_machines_cluster_id", "machines", ["cluster_id"])
     op.create_index(
         "uq_machines_mac_living",
