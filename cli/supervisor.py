@@ -1,0 +1,107 @@
+"""Keeps the platform's processes running, in one process group, until told to stop."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli.output import say
+
+_PR_SET_PDEATHSIG = 1
+_PAUSE_FIRST, _PAUSE_MAX = 0.2, 10.0
+_STEADY = 30.0
+"""Seconds after which a process counts as steady and its next restart is quick again."""
+STOP_LIMIT = 30.0
+
+
+def _follow_parent() -> None:
+    """In the child: end when `up` ends, however it ends, and leave Ctrl-C to `up`, which stops things in order."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@dataclass
+class Part:
+    """One process of the platform: its name, command, environment and log file."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    pause: float = _PAUSE_FIRST
+    due: float = 0.0
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, **self.environment},
+                preexec_fn=_follow_parent,
+            )
+        self.started = time.monotonic()
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def tail(self, lines: int = 5) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+class Supervisor:
+    """Starts parts in order, starts a dead one again with a growing pause, stops them in reverse order."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = list(parts)
+        self._stopping = False
+
+    def start(self, part: Part) -> None:
+        """Starts one part now."""
+        part.start()
+
+    def request_stop(self) -> None:
+        self._stopping = True
+
+    def watch(self) -> None:
+        """Blocks until a stop is requested; tells on standard error what died and was started again."""
+        while not self._stopping:
+            for part in self._parts:
+                self._look_after(part)
+            time.sleep(0.1)
+
+    def _look_after(self, part: Part) -> None:
+        now = time.monotonic()
+        if part.alive():
+            if now - part.started > _STEADY:
+                part.pause = _PAUSE_FIRST
+            return
+        if part.due == 0.0:
+            code = part.process.returncode if part.process else None
+            say(f"{time.strftime('%H:%M:%S')} {part.name} ended (code {code}) and is started again; log: {part.log}")
+            part.due = now + part.pause
+            part.pause = min(part.pause * 2, _PAUSE_MAX)
+        elif now >= part.due:
+            part.due = 0.0
+            part.start()
+
+    def stop(self) -> None:
+        """Ends all parts, the last started first; kills what does not end within the limit."""
+        for part in reversed(self._parts):
+            if part.process is None or not part.alive():
+                continue
+            part.process.terminate()
+            try:
+                part.process.wait(STOP_LIMIT)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    part.process.kill()
+                part.process.wait()
