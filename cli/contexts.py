@@ -38,7 +38,7 @@ def current(name: str | None = None) -> Context:
     """The context of that name, or the current one; a fresh one where none is kept yet."""
     kept = _read("config.yaml")
     chosen = name or os.environ.get("TRILITHON_CONTEXT") or kept.get("current-context") or "default"
-    row = next((c for c in kept.get("contexts", []) if c.get("name") == chosen), {})
+    row: dict[str, Any] = next((c for c in kept.get("contexts", []) if c.get("name") == chosen), {})
     session = _read("sessions.yaml").get(chosen, {})
     url = os.environ.get("TRILITHON_URL") or row.get("url") or DEFAULT_URL
     return Context(

@@ -83,7 +83,7 @@ async def register(store: Store, lab: dict[str, Any], now: datetime) -> None:
 def platform_token(lab: dict[str, Any]) -> tuple[str, str]:
     """The platform's token in the laboratory: id and secret."""
     platform = lab["people"]["platform"]
-    return str(platform["token_id"]), str(platform["secret"])
+    return str(platform["id"]), str(platform["secret"])
 
 
 def _session(what: str, data: Path, *more: str) -> str:

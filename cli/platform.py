@@ -1,8 +1,6 @@
 """The platform on one machine: what `trilithon up` prepares, starts and tells."""
 
 import asyncio
-import contextlib
-import json
 import secrets
 import sys
 import time
@@ -76,11 +74,12 @@ class Platform:
         parts = self._parts()
         self.supervisor = Supervisor(parts)
         temporal, api, worker = parts
-        for part, ready in (
+        checks: tuple[tuple[Part, Callable[[], bool]], ...] = (
             (temporal, lambda: listens(self._temporal_port)),
             (api, lambda: answers(f"http://127.0.0.1:{self._port}/api/v1/healthz")),
             (worker, worker.alive),
-        ):
+        )
+        for part, ready in checks:
             say(f"Starting {part.name} …")
             part.start()
             deadline = time.monotonic() + READY_LIMIT
@@ -138,9 +137,9 @@ class Platform:
         await migrate(self._folder.store_url)
         store = open_store(self._folder.store_url, SecretKey.load(self._folder.key), clock=_now)
         try:
-            if await store.local_users.get(ADMINISTRATOR) is None:
+            if ADMINISTRATOR not in await store.local_users.names():
                 self._password = secrets.token_urlsafe(12)
-                await store.local_users.put(ADMINISTRATOR, scrypt_hash(self._password))
+                await store.local_users.put_local_user(ADMINISTRATOR, scrypt_hash(self._password))
             if self._lab is not None:
                 await laboratory.register(store, self._lab, _now())
         finally:
@@ -206,16 +205,9 @@ def foreign_clusters(folder: DataFolder) -> list[str]:
         return asyncio.run(read())
     except Exception as error:
         raise Failure(
-            f"The store in {folder.path} cannot be read, so nobody knows whether clusters would be left behind: {error}",
+            f"The store in {folder.path} cannot be read, so whether clusters would be left behind is unknown: {error}",
             "Mend it, or delete the folder yourself when you know that no cluster stands on a real site.",
         ) from error
-
-
-def describe_lab(folder: DataFolder) -> dict[str, Any] | None:
-    """The laboratory's description as its session left it, or None."""
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        return dict(json.loads((folder.lab / "lab.json").read_text()))
-    return None
 
 
 def _now() -> datetime:

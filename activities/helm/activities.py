@@ -3,7 +3,7 @@
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities import journal
+import activities.journal as journal
 from activities.kubernetes.cloud_config import CHART, NAMESPACE, RELEASE, chart_values
 from activities.kubernetes.reach import API_PORT, ClusterReach
 from bootstrap.authorities import KeyPair, kubeconfig
