@@ -18,13 +18,14 @@ from .control import Control
 from .datacenter import Datacenter
 
 
-def certificate(data: Path, base: str) -> tuple[str, str, str]:
-    """Certificate file, key file and SHA-256 fingerprint (AA:BB:...); made once per data folder."""
+def certificate(data: Path, base: str) -> tuple[str, str, str, str]:
+    """Certificate file, key file, SHA-256 fingerprint (AA:BB:...) and the certificate; made once per data folder."""
     cert, key = data / "labpve.crt", data / "labpve.key"
     if not (cert.exists() and key.exists()):
         make_cert(str(data), "labpve", [f"{base}.{n}" for n in (1, 2, 3)] + ["pve1", "pve2", "pve3"])
-    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(cert.read_text())).hexdigest().upper()
-    return str(cert), str(key), ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))
+    pem = cert.read_text()
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest().upper()
+    return str(cert), str(key), ":".join(digest[i : i + 2] for i in range(0, len(digest), 2)), pem
 
 
 def free_port(base: str) -> int:
@@ -34,33 +35,29 @@ def free_port(base: str) -> int:
         return int(s.getsockname()[1])
 
 
-async def serve(args: argparse.Namespace) -> None:
+async def serve(args: argparse.Namespace, cert: str, key: str, fingerprint: str, ca: str) -> None:
     """Run until SIGTERM or SIGINT."""
-    with tempfile.TemporaryDirectory(prefix="labpve-") as spare:
-        data = Path(args.data or spare)
-        data.mkdir(parents=True, exist_ok=True)
-        cert, key, fingerprint = certificate(data, args.address_base)
-        dc = Datacenter(args.address_base, args.port or free_port(args.address_base), args.nodes_url)
-        await dc.open(cert, key, fingerprint)
-        control = web.AppRunner(Control(dc).app(), access_log=None, shutdown_timeout=1)
-        await control.setup()
-        await web.TCPSite(control, f"{args.address_base}.1", args.control_port).start()
-        port = control.addresses[0][1]
-        ready = {
-            "ready": True,
-            "endpoints": dc.endpoints(),
-            "control": f"http://{args.address_base}.1:{port}",
-            "fingerprint": fingerprint,
-            "ca": Path(cert).read_text(),
-        }
-        print(json.dumps(ready), flush=True)
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for sig in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(sig, ended.set)
-        await ended.wait()
-        await control.cleanup()
-        await dc.shut()
+    dc = Datacenter(args.address_base, args.port or free_port(args.address_base), args.nodes_url)
+    await dc.open(cert, key, fingerprint)
+    control = web.AppRunner(Control(dc).app(), access_log=None, shutdown_timeout=1)
+    await control.setup()
+    await web.TCPSite(control, f"{args.address_base}.1", args.control_port).start()
+    port = control.addresses[0][1]
+    ready = {
+        "ready": True,
+        "endpoints": dc.endpoints(),
+        "control": f"http://{args.address_base}.1:{port}",
+        "fingerprint": fingerprint,
+        "ca": ca,
+    }
+    print(json.dumps(ready), flush=True)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sig, ended.set)
+    await ended.wait()
+    await control.cleanup()
+    await dc.shut()
 
 
 def main() -> None:
@@ -75,7 +72,10 @@ def main() -> None:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO if args.verbose else logging.ERROR)
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
-    asyncio.run(serve(args))
+    with tempfile.TemporaryDirectory(prefix="labpve-") as spare:
+        data = Path(args.data or spare)
+        data.mkdir(parents=True, exist_ok=True)
+        asyncio.run(serve(args, *certificate(data, args.address_base)))
 
 
 if __name__ == "__main__":

@@ -149,10 +149,8 @@ class Access:
         roles = self.roles_at(userid, path)
         if "NoAccess" not in roles:
             from_pools = self._pool_roles(userid, path)
-            if "NoAccess" in from_pools:
-                roles = {"NoAccess": 0}
-            else:
-                roles = {**dict.fromkeys(from_pools, 0), **roles}
+            added = dict.fromkeys(from_pools, 0)
+            roles = {"NoAccess": 0} if "NoAccess" in from_pools else {**added, **roles}
         held: dict[str, int] = {}
         for role, propagate in roles.items():
             for priv in self.roles.get(role, ()):

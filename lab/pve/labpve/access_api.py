@@ -1,6 +1,5 @@
 """/access: users, tokens, groups, roles, ACLs and permissions over HTTP."""
 
-import re
 import uuid
 
 from fakepve.model import PveError
@@ -58,11 +57,6 @@ class AccessApi:
             userid = str(values.get("userid", ""))
             if userid not in self.access.users:
                 raise die(f"no such user ('{userid}')")
-        if check[0] == "perm" and user is not None:
-            path = check[1]
-            for name in re.findall(r"\{(\w[\w-]*)\}", path):
-                if values.get(name) is None and "require_param" in check:
-                    return False, path
         return super()._check(user, check, values, declared)
 
     def _may_modify(self, user, path):

@@ -144,7 +144,7 @@ class CloneApi:
                 # The name and the description appear with the first copied disk, still under the lock.
                 new.config = dict(conf, lock="clone")
                 new.name = conf["name"]
-                await self.pause(self.paces.get("clone_tail", 0))
+                await self.pause(self.paces["clone_tail"])
             except TaskError as e:
                 undo()
                 raise TaskError(str(e) if str(e).startswith("clone failed") else f"clone failed: {e}") from e
@@ -274,9 +274,9 @@ class CloneApi:
             return
         for sid, store in self.storages.items():
             for name, vol in list(store.get("volumes", {}).items()):
-                if vol.get("vmid") == vm.vmid and vol.get("content") == "images":
-                    if store.get("shared") or self.volume_node(vol) == vm.node:
-                        self._qm_free(f"{sid}:{name}")
+                seen = store.get("shared") or self.volume_node(vol) == vm.node
+                if seen and vol.get("vmid") == vm.vmid and vol.get("content") == "images":
+                    self._qm_free(f"{sid}:{name}")
 
     async def _migrate_call(self, v, user):
         vm, target = self.find(v["node"], v["vmid"]), v["target"]

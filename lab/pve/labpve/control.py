@@ -98,6 +98,9 @@ class Control:
     async def latency(self, request):
         if request.method == "PUT":
             body = await request.json()
+            unknown = set(body) - set(self.dc.paces)
+            if unknown:
+                raise ValueError(f"no such duration: {', '.join(sorted(unknown))}")
             self.dc.paces.update({k: float(v) for k, v in body.items()})
         return web.json_response(self.dc.paces)
 

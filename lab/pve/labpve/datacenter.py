@@ -108,8 +108,10 @@ class Datacenter(
 
     async def reset(self) -> None:
         """Everything as at the start; machines of lab/nodes are dropped too."""
-        for job in list(self.running_jobs):
+        jobs = list(self.running_jobs)
+        for job in jobs:
             job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
         offline = [n for n, s in self.nodes.items() if not s["online"]]
         self._begin()
         for name in offline:
@@ -128,6 +130,8 @@ class Datacenter(
         mine = [vm for vm in self.vms if vm.node == name]
         if not online:
             await self.sites.pop(name).stop()
+            for job in [j for j in self.running_jobs if getattr(j, "task_node", None) == name]:
+                job.cancel()
             for vm in mine if machines == "lost" else ():
                 if vm.status == "running":
                     await self._quietly(self.power_off(vm, "stop"))

@@ -42,7 +42,7 @@ class Rule:
         self.pattern = re.compile(self.match.get("path", ""))
 
     def hits(self, method, path, user):
-        """Count this call; True when the rule acts on it."""
+        """Count this call; True when the rule would act on it."""
         want = self.match
         if want.get("method") not in (None, method) or not self.pattern.search(path):
             return False
@@ -51,10 +51,7 @@ class Rule:
         self.seen += 1
         if want.get("nth") is not None and self.seen != int(want["nth"]):
             return False
-        if want.get("times") is not None and self.fired >= int(want["times"]):
-            return False
-        self.fired += 1
-        return True
+        return want.get("times") is None or self.fired < int(want["times"])
 
     def view(self):
         """The rule as the control endpoint shows it."""
@@ -83,10 +80,11 @@ class Faults:
 
     def plan(self, method, path, user):
         """What to do with this call, or an empty dict."""
-        for rule in self.rules:
-            if rule.hits(method, path, user):
-                return rule.do
-        return {}
+        hit = [rule for rule in self.rules if rule.hits(method, path, user)]
+        if not hit:
+            return {}
+        hit[0].fired += 1
+        return hit[0].do
 
 
 class Journal:

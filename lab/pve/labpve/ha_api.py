@@ -48,14 +48,13 @@ class HaApi:
         vm.ha_state = state
 
         async def act():
-            await asyncio.sleep(self.paces.get("ha", 0.3))
+            await asyncio.sleep(self.paces["ha"])
+            if (vm.status == "running") == (state == "started"):
+                return
 
             async def body():
                 try:
-                    if state == "started" and vm.status != "running":
-                        await self.power_on(vm)
-                    elif state != "started" and vm.status == "running":
-                        await self.power_off(vm, "shutdown")
+                    await (self.power_on(vm) if state == "started" else self.power_off(vm, "shutdown"))
                 except TaskError:
                     vm.ha_state = "error"
                     raise
@@ -154,6 +153,8 @@ class HaApi:
         return self._rule_row(self._rule_one(v))
 
     def _check_rule(self, name, rule):
+        if rule.get("type") not in ("node-affinity", "resource-affinity"):
+            raise param_error(type="value does not have a value in the enumeration 'node-affinity, resource-affinity'")
         resources = split_list(rule.get("resources"))
         if not resources:
             raise die("no resources were specified")

@@ -71,7 +71,7 @@ class PowerApi:
                 bridge = net_props(vm.config[key]).get("bridge")
                 if bridge and bridge not in self.bridges:
                     raise TaskError(f"bridge '{bridge}' does not exist")
-        for _key, volume, props in drives_of(vm.config, skip_cdrom=True):
+        for _key, volume, _props in drives_of(vm.config, skip_cdrom=True):
             sid, _ = volume_ref(volume)
             if sid and self._qm_volume(volume) is None:
                 raise TaskError(f"no such volume '{volume}'")

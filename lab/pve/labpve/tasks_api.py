@@ -44,6 +44,8 @@ DEFAULT_PACES = {
     "resize": 0.05,
     "upload": 0.05,
     "delete": 0.05,
+    "clone_tail": 0.0,  # the clone's configuration is complete but still locked
+    "ha": 0.3,  # until the HA manager acts on a request
 }
 
 
@@ -107,6 +109,8 @@ class TasksApi:
             except (TaskError, PveError) as e:
                 status = getattr(e, "message", None) or str(e)
                 record["log"].append(status)
+            except asyncio.CancelledError:
+                status = "unexpected status"  # its node died, and nothing of it was undone
             except Exception as e:  # a task ends, whatever happened in the lab itself
                 logging.getLogger("labpve").exception("task %s", upid)
                 status = f"internal error: {e!r}"
@@ -116,6 +120,7 @@ class TasksApi:
             self.journal.task_ended(record)
 
         job = asyncio.ensure_future(run())
+        job.task_node = node
         self.running_jobs.add(job)
         job.add_done_callback(self.running_jobs.discard)
         return upid

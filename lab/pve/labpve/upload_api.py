@@ -67,14 +67,24 @@ class UploadApi:
         return total, used, max(total - used, 0)
 
     async def _content_delete(self, v, user):
-        sid, volname, volid, _store, vtype, owner, _fmt = self._volume_target(v)
-        if vtype == "images" and owner is not None and self.guest(owner) is not None:
-            used = [k for k, x in self.guest(owner).config.items() if str(x).split(",")[0] == volid]
-            if used and not self.allowed(user, "/storage/" + sid, "Datastore.Allocate"):
-                self.require(user, "/storage/" + sid, "Datastore.Allocate")
-        upid = await super()._content_delete(v, user)
-        self.iso_bytes.pop(volid, None)
-        return upid
+        sid, volname, volid, store, vtype, owner, _fmt = self._volume_target(v)
+        if vtype == "backup":
+            return await super()._content_delete(v, user)
+        self.require(user, "/storage/" + sid, "Datastore.Allocate")
+        self._check_enabled(sid, v["node"])
+
+        async def body():
+            for other in self.storages.values():
+                if any(vol.get("base") == volid for vol in other.get("volumes", {}).values()):
+                    raise TaskError(f"base volume '{volid}' is still in use by linked cloned")
+            # A volume that is not there (any more) is a warning in the log, not an error.
+            store.get("volumes", {}).pop(volname, None)
+            store["files"].discard(volname.removeprefix("iso/"))
+            self.iso_bytes.pop(volid, None)
+            return f"Removed volume '{volid}'"
+
+        ident = f"{owner}@{sid}" if owner is not None else sid
+        return await self.task(v["node"], "imgdel", ident, user, body, lock=False)
 
     # --------------------------------------------------------------- upload
 

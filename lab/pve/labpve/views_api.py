@@ -215,4 +215,4 @@ class ViewsApi:
     def node_of(self, request: web.Request) -> str:
         """The node whose own address this request came in on."""
         sock = request.transport.get_extra_info("sockname") if request.transport else None
-        return self.node_by_ip.get(sock[0] if sock else "", sorted(self.nodes)[0])
+        return self.node_by_ip.get(sock[0] if sock else "", min(self.nodes))

@@ -36,7 +36,7 @@ class Caller:
     def __init__(self, lab: "Lab", headers: dict[str, str], cookies: dict[str, str] | None = None) -> None:
         self.lab, self.headers, self.cookies = lab, headers, cookies or {}
 
-    def call(self, method: str, path: str, node: int = 1, **params: Json) -> Reply:
+    def call(self, method: str, path: str, /, node: int = 1, **params: Json) -> Reply:
         """One call at the endpoint of node number `node`; keyword `_files` uploads."""
         files = params.pop("_files", None)
         params = {k.replace("__", "-"): v for k, v in params.items()}
@@ -47,16 +47,16 @@ class Caller:
         kwargs = {"params": params} if method in ("GET", "DELETE") else {"data": params}
         return Reply(self.lab.http.request(method, url, headers=headers, files=files, **kwargs))
 
-    def get(self, path: str, **params: Json) -> Reply:
+    def get(self, path: str, /, **params: Json) -> Reply:
         return self.call("GET", path, **params)
 
-    def post(self, path: str, **params: Json) -> Reply:
+    def post(self, path: str, /, **params: Json) -> Reply:
         return self.call("POST", path, **params)
 
-    def put(self, path: str, **params: Json) -> Reply:
+    def put(self, path: str, /, **params: Json) -> Reply:
         return self.call("PUT", path, **params)
 
-    def delete(self, path: str, **params: Json) -> Reply:
+    def delete(self, path: str, /, **params: Json) -> Reply:
         return self.call("DELETE", path, **params)
 
     def task(self, reply: Reply) -> str:
