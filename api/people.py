@@ -1,10 +1,6 @@
-"""Who a request comes from: the session behind its cookie."""
+"""Who a request comes from."""
 
 from dataclasses import dataclass
-
-from fastapi import Request
-
-from api.services import Services
 
 
 @dataclass(frozen=True)
@@ -16,6 +12,7 @@ class Person:
     site_id: str | None
     session_id: str
 
-
-async def person_of(request: Request, services: Services) -> Person:
-    raise NotImplementedError
+    @property
+    def known_as(self) -> str:
+        """The name in audit and revisions; a local name can never pass for one of a realm."""
+        return f"{self.user} (local)" if self.local else self.user

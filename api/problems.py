@@ -3,14 +3,18 @@
 ApiError
  ├── NotSignedIn        401  no session, or it ended
  ├── SignInRefused      401  one message for every wrong name or password
- ├── Unsupported        422  a realm type or second factor that is not built yet, by its name
+ ├── Unsupported        401  a realm type or second factor that is not built yet, by its name
  ├── TooManyAttempts    429  with Retry-After
  ├── RightMissing       403  names privilege and path
  ├── NotFound           404  the same for 'does not exist' and 'may not be seen'
+ ├── Malformed          400  cannot be read at all
  ├── Invalid            422  violations, all at once
  ├── Conflicting        409  name taken, stale version, still in use
  ├── NotBuilt           501  accepted nowhere yet, named
- └── Away               502 or 503  an outside system or the store does not answer
+ ├── ProxmoxRefused     502  with Proxmox VE's own text
+ └── Away               503  Proxmox VE, the engine or the store does not answer; with Retry-After
+
+The codes are those of `domain.errors`; besides: `not-built`, `too-many-attempts`, `invalid-request`, `no-such-address`.
 
 Every other exception is a fault of ours: it gets a reference id, which stands in the log beside the traceback.
 Neither the answer nor the log repeats request bodies, headers or cookies, since those carry passwords.
@@ -19,7 +23,6 @@ Neither the answer nor the log repeats request bodies, headers or cookies, since
 import secrets
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
@@ -29,6 +32,9 @@ from starlette.exceptions import HTTPException
 
 from api.models.problems import Problem, Violation
 from api.models.shapes import Missing
+from domain.errors import ErrorCode
+from store import AlreadyExists, Conflict, InUse, StoreUnavailable
+from store import NotFound as NotInStore
 
 MEDIA_TYPE = "application/problem+json"
 log = structlog.get_logger("trilithon.api")
@@ -87,7 +93,9 @@ class SignInRefused(ApiError):
 
 
 class Unsupported(ApiError):
-    status = 422
+    """A realm type or second factor, named: it is not the password that was wrong."""
+
+    status = 401
     title = "Not supported yet"
 
 
@@ -106,6 +114,11 @@ class NotFound(ApiError):
     title = "Not found"
 
 
+class Malformed(ApiError):
+    status = 400
+    title = "The request cannot be read"
+
+
 class Invalid(ApiError):
     status = 422
     title = "Some values are not valid"
@@ -122,8 +135,18 @@ class NotBuilt(ApiError):
 
 
 class Away(ApiError):
+    """What we need does not answer; nothing was changed. `Retry-After` in seconds."""
+
     status = 503
     title = "Something that is needed does not answer"
+
+    def __init__(self, code: str, detail: str, remedy: str = "", *, raw: str = "", retry_after: int = 5) -> None:
+        super().__init__(code, detail, remedy, raw=raw, headers={"Retry-After": str(retry_after)})
+
+
+class ProxmoxRefused(ApiError):
+    status = 502
+    title = "Proxmox VE refused"
 
 
 def not_built(what: str) -> NotBuilt:
@@ -153,7 +176,7 @@ def from_validation(error: RequestValidationError) -> ApiError:
     ]
     where = "body" if any(violation.path.startswith("body") for violation in violations) else "address"
     return Invalid(
-        "request-invalid",
+        "invalid-request",
         f"The {where} of the request does not have the form that this address takes.",
         "Correct the values named in `violations`; the form is described in the OpenAPI document.",
         violations=violations,
@@ -163,6 +186,21 @@ def from_validation(error: RequestValidationError) -> ApiError:
 async def _on_api_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)  # noqa: S101 - registered for this class only
     return answer(error.problem(), error.headers)
+
+
+async def _on_store_error(_: Request, error: Exception) -> Response:
+    """What a route did not expect of the store. Down is down; the others mean that somebody was faster."""
+    if isinstance(error, StoreUnavailable):
+        away = Away(
+            ErrorCode.STORE_UNAVAILABLE,
+            "The database does not answer; the request was not carried out.",
+            "Try again in a moment.",
+        )
+        return answer(away.problem(), away.headers)
+    changed = Conflicting(
+        ErrorCode.CONFLICT, "This was changed by somebody else meanwhile.", "Read it again, then try again."
+    )
+    return answer(changed.problem())
 
 
 async def _on_validation(_: Request, error: Exception) -> Response:
@@ -205,7 +243,7 @@ def unexpected(request: Request, error: BaseException) -> Response:
         Problem(
             title="A fault in Trilithon",
             status=500,
-            code="fault",
+            code=ErrorCode.INTERNAL,
             detail=f"{request.method} {request.url.path} ended in a fault of Trilithon's own ({type(error).__name__}).",
             remedy=f"Look for {reference} in the server's log, and report it with the lines around it.",
             reference=reference,
@@ -227,16 +265,7 @@ def _where(error: BaseException) -> list[str]:
 def install(app: FastAPI) -> None:
     """Registers the handlers. Unexpected errors are caught by the middleware in `api.headers`."""
     app.add_exception_handler(ApiError, _on_api_error)
+    for kind in (StoreUnavailable, Conflict, NotInStore, InUse, AlreadyExists):
+        app.add_exception_handler(kind, _on_store_error)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(HTTPException, _on_http)
-
-
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problem answers of a route for the OpenAPI document."""
-    return {
-        status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": PROBLEM_REF}}}
-        for status in statuses
-    }
-
-
-PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}

@@ -3,28 +3,43 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from fastapi import Request
 
+from api.attempts import Attempts
+from api.gate import Gate
+from api.rights import Rights
+from api.sight import Sight
+from api.tickets import Tickets
 from domain.clusters import Cluster
 from domain.jobs import Decision, Job
+from domain.sites import Site
+from store import Store
 
 
 class Engine(Protocol):
-    """What we ask of the Temporal server (room `jobs`)."""
+    """What we ask of the Temporal server: a part of `jobs.Engine`. Raises `jobs.EngineAway` and its kin."""
 
-    async def poke(self, cluster: Cluster) -> bool:
-        """Starts or signals the cluster's job. False: the engine does not answer, the dispatcher will do it."""
+    async def poke(self, cluster: Cluster, site_name: str = "") -> str | None:
+        """Starts or signals the cluster's job."""
         ...
 
-    async def decide(self, job: Job, decision: Decision) -> None: ...
-
-    async def start_self_test(self, site_id: str, site_name: str, requested_by: str) -> str | None:
-        """The id of the job, or None when the engine does not answer."""
+    async def decide(self, workflow_id: str, decision: Decision) -> str:
+        """Tells a parked job what a person decided."""
         ...
 
-    async def answers(self) -> bool: ...
+    async def self_test(self, site: Site) -> str:
+        """Starts a self-test and gives the id of its job."""
+        ...
+
+    async def running(self, workflow_id: str) -> object | None:
+        """The open run under a workflow id, or None."""
+        ...
+
+    def link(self, job: Job) -> str:
+        """The job's page in the Temporal UI; empty where no UI is set up."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -34,23 +49,34 @@ class Settings:
     version: str = "0.1.0"
     lab: bool = False
     engine_url: str | None = None
-    """Base address of the Temporal UI, and its namespace below."""
-    engine_namespace: str = "default"
+    """Base address of the Temporal UI."""
     documentation_url: str | None = None
     pages: str | None = None
     """Folder with the built pages; None serves the API alone."""
     secure_cookie: bool = False
     """True wherever we are reached by TLS."""
-    features: tuple[str, ...] = ("clusters", "jobs", "sites", "templates", "kubeconfig")
+    features: tuple[str, ...] = ("clusters", "jobs", "sites", "templates", "kubeconfig", "audit")
 
 
 @dataclass
 class Services:
-    store: Any
-    gate: Any
+    """Everything that routes use. `clock` gives aware UTC times."""
+
+    store: Store
+    gate: Gate
     engine: Engine
     clock: Callable[[], datetime]
     settings: Settings = field(default_factory=Settings)
+    tickets: Tickets = field(init=False)
+    rights: Rights = field(init=False)
+    sight: Sight = field(init=False)
+    attempts: Attempts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tickets = Tickets(self.store, self.gate, self.clock)
+        self.rights = Rights(self.gate, self.tickets, self.clock)
+        self.sight = Sight(self.store, self.rights)
+        self.attempts = Attempts(self.clock)
 
 
 def services_of(request: Request) -> Services:

@@ -1,6 +1,7 @@
 """Clusters: lists, one cluster, previews and the answers to changes."""
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
@@ -106,9 +107,9 @@ class PlannedMachine(Answer):
 
 
 class PlannedStep(Answer):
-    """Steps with the same `wave` are done at the same time."""
+    """One step of the job, in an order in which it may take them; some are taken at the same time."""
 
-    wave: int
+    order: int
     kind: str
     summary: str
     machine: str = ""
@@ -141,12 +142,20 @@ class Deletion(Asked):
     confirm: str
 
 
+class FieldChange(Answer):
+    """One field that differs; null where it is not there on that side."""
+
+    path: str
+    old: Any
+    new: Any
+
+
 class Revision(Answer):
     number: int
     author: str
     at: datetime
     spec: ClusterSpec
-    diff: list[str] = Field(description="Lines of what changed against the revision before; secrets masked.")
+    diff: list[FieldChange] = Field(description="What changed against the revision before.")
 
 
 class Revisions(Answer):

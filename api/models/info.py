@@ -48,3 +48,4 @@ class Realms(Answer):
     site: str | None
     sites: list[str]
     realms: list[Realm]
+    unreachable: str = Field(default="", description="Why the site's own realms are missing, when it does not answer.")
