@@ -40,7 +40,7 @@ def walk(kind: JobKind, cluster: Cluster, machines: Sequence[Machine]) -> list[S
     """Every step that the job would take from here to its end, in an order in which it may take them.
 
     Machines that are still to be reserved appear with the identities that the reservation will give them; their VM ids
-    and addresses are not known yet (0 and empty). Raises RuntimeError when the plan does not come to an end, which is
+    are stand-ins that keep the order of the reservation, and their addresses are empty. Raises RuntimeError when the plan does not come to an end, which is
     a mistake in the planner.
     """
     steps: list[Step] = []
@@ -67,7 +67,11 @@ def after(step: Step, cluster: Cluster, machines: Sequence[Machine]) -> tuple[Cl
     """Cluster and machines as they are once a step has succeeded. A machine never goes back by it."""
     machines = list(machines)
     if step.kind is StepKind.RESERVE_MACHINES:
-        machines += [_reserved(draft, cluster) for draft in _missing(cluster, machines)]
+        last = max((machine.vmid for machine in machines), default=0)
+        machines += [
+            Machine(**draft.model_dump(), cluster_id=cluster.id, vmid=last + 1 + i, address="")
+            for i, draft in enumerate(_missing(cluster, machines))
+        ]
     if step.kind in _MARKS:
         return _marked(cluster, _MARKS[step.kind]), machines
     reached = _PHASES.get(step.kind, Phase.RESERVED)
@@ -98,7 +102,3 @@ def _marked(cluster: Cluster, mark: Mark) -> Cluster:
     if mark in cluster.marks:
         return cluster
     return cluster.model_copy(update={"marks": (*cluster.marks, mark)})
-
-
-def _reserved(draft: MachineDraft, cluster: Cluster) -> Machine:
-    return Machine(**draft.model_dump(), cluster_id=cluster.id, vmid=0, address="")
