@@ -1,0 +1,5 @@
+"""`python -m cli` is `trilithon`."""
+
+from cli.main import main
+
+main()
