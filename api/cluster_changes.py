@@ -30,7 +30,6 @@ from domain.manifests import read_parts
 from domain.sites import Site
 from domain.validation import SiteContext, check, choose_site
 from domain.walk import walk
-from jobs import EngineAway
 from store import AlreadyExists, InUse, NotFound
 
 POKE_LIMIT = 2.0
@@ -199,9 +198,8 @@ async def _told(caller: AtSite, cluster: Cluster, *, changed: bool) -> Accepted:
 async def _poke(services: Services, cluster: Cluster, site: Site) -> bool:
     try:
         async with asyncio.timeout(POKE_LIMIT):
-            await services.engine.poke(cluster, site.name)
-            return True
-    except (EngineAway, TimeoutError):
+            return await services.engine.poke(cluster, site)
+    except TimeoutError:
         return False
     except Exception as error:
         log.error("poke failed", cluster=cluster.id, error=type(error).__name__)

@@ -4,7 +4,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.problems import unexpected
+from api.problems import Malformed, answer, unexpected
+from domain.errors import ErrorCode
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -29,6 +30,14 @@ EVERY_ANSWER = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 STRICT_TRANSPORT = "max-age=31536000"
+BODY_LIMIT = 1024 * 1024
+"""Bytes. No request of ours comes near; one that does not say its length is cut where it is read (api.manifests)."""
+
+
+def too_large(scope: Scope) -> bool:
+    """True when a request says itself that it is larger than any of ours."""
+    length = dict(scope["headers"]).get(b"content-length", b"0")
+    return length.isdigit() and int(length) > BODY_LIMIT
 
 
 class Headers:
@@ -61,11 +70,20 @@ class Headers:
                     headers["Cache-Control"] = "no-store"
             await send(message)
 
+        if too_large(scope):
+            problem = Malformed(
+                ErrorCode.TOO_LARGE,
+                f"The request is larger than {BODY_LIMIT // 1024} KiB.",
+                "Send less at once.",
+                status=413,
+            )
+            await answer(problem.problem())(scope, receive, with_headers)
+            return
         try:
             await self._app(scope, receive, with_headers)
         except Exception as error:
-            answer = unexpected(Request(scope), error)
+            fault = unexpected(Request(scope), error)
             if started:
                 # The answer is half sent; cutting it is the only honest end, and the log says why.
                 raise
-            await answer(scope, receive, with_headers)
+            await fault(scope, receive, with_headers)

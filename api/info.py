@@ -12,7 +12,6 @@ from api.services import Services
 from clients.proxmox import ProxmoxError
 from domain.errors import ErrorCode
 from domain.sites import Site
-from jobs import EngineAway
 
 router = APIRouter(tags=["installation"])
 PROBE_LIMIT = 1.5
@@ -27,7 +26,7 @@ async def read_info(caller: Caller = Depends(NeedsNothing())) -> Info:
     settings = caller.services.settings
     return Info(
         version=settings.version,
-        lab=settings.lab,
+        lab=any(site.lab for site in await caller.services.store.sites.list()),
         links=Links(engine=settings.engine_url, documentation=settings.documentation_url),
         features=list(settings.features),
         now=caller.services.clock(),
@@ -40,9 +39,8 @@ async def read_health(caller: Caller = Depends(NeedsNothing())) -> Health:
     await caller.services.store.epoch()
     try:
         async with asyncio.timeout(PROBE_LIMIT):
-            await caller.services.engine.running("healthz")
-        engine = True
-    except (TimeoutError, EngineAway):
+            engine = await caller.services.engine.answers()
+    except TimeoutError:
         engine = False
     return Health(store=True, engine=engine)
 

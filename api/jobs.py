@@ -121,7 +121,7 @@ async def _decide(caller: AtJob, decision: Decision) -> Decided:
     services, job = caller.services, caller.job
     result = "refused"
     try:
-        await services.engine.decide(job.workflow_id, decision)
+        await services.engine.decide(job, decision)
         result = "done"
     except (NotParked, NoJob) as error:
         raise Conflicting(

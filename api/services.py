@@ -21,20 +21,20 @@ from store import Store
 class Engine(Protocol):
     """What we ask of the Temporal server: a part of `jobs.Engine`. Raises `jobs.EngineAway` and its kin."""
 
-    async def poke(self, cluster: Cluster, site_name: str = "") -> str | None:
-        """Starts or signals the cluster's job."""
+    async def poke(self, cluster: Cluster, site: Site | None = None) -> bool:
+        """Starts or signals the cluster's job. False: the engine does not answer, the dispatcher will do it."""
         ...
 
-    async def decide(self, workflow_id: str, decision: Decision) -> str:
+    async def decide(self, job: Job, decision: Decision) -> str:
         """Tells a parked job what a person decided."""
         ...
 
-    async def self_test(self, site: Site) -> str:
-        """Starts a self-test and gives the id of its job."""
+    async def start_self_test(self, site: Site) -> str:
+        """Starts a self-test, or finds the one that runs, and gives the id of its job."""
         ...
 
-    async def running(self, workflow_id: str) -> object | None:
-        """The open run under a workflow id, or None."""
+    async def answers(self) -> bool:
+        """Whether the engine can be reached."""
         ...
 
     def link(self, job: Job) -> str:
@@ -47,7 +47,6 @@ class Settings:
     """How this installation is set up, as far as the API shows or needs it."""
 
     version: str = "0.1.0"
-    lab: bool = False
     engine_url: str | None = None
     """Base address of the Temporal UI."""
     documentation_url: str | None = None

@@ -151,7 +151,7 @@ async def start_self_test(
 
     async def work() -> Answer:
         try:
-            job_id = await services.engine.self_test(site)
+            job_id = await services.engine.start_self_test(site)
         except EngineAway as error:
             raise Away(
                 ErrorCode.ENGINE_AWAY,
