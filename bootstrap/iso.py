@@ -1,12 +1,34 @@
-"""The boot ISO: a NoCloud data source that cloud-init finds by its volume id."""
+"""The boot ISO: a NoCloud data source that cloud-init finds by its volume id.
+
+The same boot data gives the same bytes, so that an upload whose answer was lost is known by its checksum. pycdlib
+asks the clock for the times it writes; it is given a clock that stands still instead.
+"""
 
 import io
+import time
+from types import SimpleNamespace
+from typing import Any
 
 import pycdlib
+from pycdlib import dates, headervd
+from pycdlib import pycdlib as builder
 
 from bootstrap.boot_input import BootData
 
 VOLUME_ID = "cidata"
+_MOMENT = 315532800
+"""1980-01-01 UTC; no reader of the ISO looks at it."""
+
+
+def _standing_clock() -> Any:
+    """The module `time` with one moment, and with no zone but UTC."""
+    functions = {name: getattr(time, name) for name in dir(time) if not name.startswith("_")}
+    return SimpleNamespace(**{**functions, "time": lambda: float(_MOMENT), "localtime": time.gmtime})
+
+
+for _module in (builder, dates, headervd):
+    # Not the module `time` itself: only what these three modules call by that name.
+    vars(_module)["time"] = _standing_clock()
 
 
 def iso(data: BootData) -> bytes:

@@ -1,7 +1,10 @@
 """The boot ISO is what cloud-init looks for, read by other programs than the one that wrote it."""
 
 import io
+import os
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pycdlib
@@ -37,6 +40,14 @@ def test_all_three_files_are_there_under_both_kinds_of_long_names() -> None:
     image.close()
 
 
-def test_contents_are_the_same_each_time() -> None:
-    """Times of day aside, which the ISO format wants: what is read is the same."""
-    assert len(iso(DATA)) == len(IMAGE)
+def test_the_same_data_gives_the_same_image_at_any_time_and_place() -> None:
+    """A second process at another time, in another zone: the checksum of an upload is known beforehand."""
+    script = "import sys; from tests.bootstrap.test_iso import IMAGE; sys.stdout.buffer.write(IMAGE)"
+    environment = {**os.environ, "TZ": "Asia/Tokyo", "PYTHONPATH": "."}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment, check=True)
+    assert done.stdout == IMAGE
+    assert iso(DATA) == IMAGE
+
+
+def test_the_clock_of_this_process_goes_on() -> None:
+    assert time.time() > 1_700_000_000
