@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from temporalio import activity
@@ -113,20 +114,12 @@ class RecordActivities:
         Done-when: the row says the same.
         Final: never.
         """
+        # The cluster first: whoever waits for the job's phase then finds the cluster saying the same.
+        with suppress(NotFound):
+            await self._report_on(await self._store.clusters.get(report.cluster_id), report)
         await self._store.jobs.set_phase(
             report.job_id, report.phase, waiting_for=report.waiting_for, error=report.error
         )
-        if not report.cluster_id or not (await self._state(report.cluster_id)).exists:
-            return
-        cluster = await self._store.clusters.get(report.cluster_id)
-        if report.phase is JobPhase.AWAITING_DECISION:
-            await self._status(cluster, ClusterStatus.FAILED)
-            await self._progress(cluster, Reason.AWAITING_DECISION, report.error)
-        else:
-            await self._status(cluster, _busy_status(cluster))
-            await self._progress(
-                cluster, Reason.WAITING if report.waiting_for else Reason.IN_PROGRESS, report.waiting_for
-            )
 
     @activity.defn(name=names.FINISH_JOB)
     async def finish_job(self, finish: FinishJob) -> None:
@@ -222,6 +215,15 @@ class RecordActivities:
         except NotFound:
             return
         await self._store.clusters.forget(ref.cluster_id)
+
+    async def _report_on(self, cluster: Cluster, report: ReportJob) -> None:
+        if report.phase is JobPhase.AWAITING_DECISION:
+            await self._status(cluster, ClusterStatus.FAILED)
+            await self._progress(cluster, Reason.AWAITING_DECISION, report.error)
+        else:
+            await self._status(cluster, _busy_status(cluster))
+            reason = Reason.WAITING if report.waiting_for else Reason.IN_PROGRESS
+            await self._progress(cluster, reason, report.waiting_for)
 
     async def _cluster(self, ref: ClusterRef) -> Cluster:
         try:

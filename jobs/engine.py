@@ -27,7 +27,7 @@ from temporalio.common import (
 )
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
-from temporalio.service import RetryConfig, RPCError, RPCStatusCode, TLSConfig
+from temporalio.service import RetryConfig, RPCError, RPCStatusCode
 
 from domain.clusters import Cluster
 from domain.contracts import ids
@@ -76,25 +76,18 @@ class Engine:
     @classmethod
     async def connect(cls, settings: EngineSettings) -> "Engine":
         """A connection that is made with the first call, and again whenever it broke: never raises EngineAway."""
-        tls: bool | TLSConfig = settings.tls
-        client = await Client.connect(
-            settings.address,
-            namespace=settings.namespace,
-            tls=tls,
-            api_key=settings.api_key,
-            data_converter=pydantic_data_converter,
-            lazy=True,
-            retry_config=RetryConfig(initial_interval_millis=100, max_elapsed_time_millis=3000, max_retries=4),
-        )
-        return cls(client, settings)
+        return cls(await _client(settings, lazy=True), settings)
 
-    async def wait_connected(self, *, pause: float = 0.5) -> None:
-        """Return when the server answers; for a worker that starts before it."""
+    async def worker_client(self, *, pause: float = 0.5) -> Client:
+        """A client for workers, when the server answers; waits for one that is not there yet.
+
+        The SDK refuses workers on a connection that is made with the first call.
+        """
         while True:
             try:
                 await self.ensure_search_attributes()
-                return
-            except EngineAway:
+                return await _client(self.settings, lazy=False)
+            except (EngineAway, RuntimeError):
                 await asyncio.sleep(pause)
 
     async def ensure_search_attributes(self) -> None:
@@ -287,3 +280,17 @@ class Engine:
         except RuntimeError as error:
             # A lazy client that cannot connect says so with RuntimeError.
             raise EngineAway(f"The Temporal server at {self.settings.address} does not answer") from error
+
+
+async def _client(settings: EngineSettings, *, lazy: bool) -> Client:
+    # Calls give up within seconds: whoever made them is told, and the dispatcher comes again.
+    retry = RetryConfig(initial_interval_millis=100, max_elapsed_time_millis=3000, max_retries=4) if lazy else None
+    return await Client.connect(
+        settings.address,
+        namespace=settings.namespace,
+        tls=settings.tls,
+        api_key=settings.api_key,
+        data_converter=pydantic_data_converter,
+        lazy=lazy,
+        retry_config=retry,
+    )

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.journal import Journal
@@ -52,6 +53,7 @@ class Crew:
         self._journal = journal
         self._sites: dict[str, list[asyncio.Task[None]]] = {}
         self._stop = asyncio.Event()
+        self._client: Client
 
     def stop(self) -> None:
         """End gracefully: no new tasks, what runs may finish within the grace."""
@@ -59,13 +61,13 @@ class Crew:
 
     async def run(self) -> None:
         """Serve until `stop`. Waits for a Temporal server that is not there yet."""
-        connecting = asyncio.create_task(self._engine.wait_connected())
+        connecting = asyncio.create_task(self._engine.worker_client())
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if self._stop.is_set():
             connecting.cancel()
             return
-        await connecting
+        self._client = await connecting
         others: list[asyncio.Task[None]] = []
         if self._settings.control:
             others.append(self._keep(self._control))
@@ -115,21 +117,15 @@ class Crew:
     async def _serve(self, make: Callable[[], Worker]) -> None:
         """Run one worker; a fatal error of the SDK is followed by a new one, cancelling by a graceful end."""
         while True:
-            worker = make()
-            running = asyncio.create_task(worker.run())
             try:
-                await asyncio.shield(running)
-            except asyncio.CancelledError:
-                await worker.shutdown()
-                await asyncio.gather(running, return_exceptions=True)
-                raise
+                await _run_one(make())
             except Exception:
-                _log.exception("The worker of queue %s ended; another follows", worker.task_queue)
+                _log.exception("A worker ended; another follows")
                 await asyncio.sleep(AGAIN_AFTER)
 
     def _control(self) -> Worker:
         return Worker(
-            self._engine.client,
+            self._client,
             task_queue=ids.CONTROL_QUEUE,
             workflows=WORKFLOWS,
             activities=for_lane(self._activities, Lane.CONTROL),
@@ -154,7 +150,7 @@ class Crew:
             # A wait is cheap to begin again, so it does not hold up a restart.
             grace = 0.0 if lane is Lane.WAIT else self._settings.grace_seconds
             return lambda: Worker(
-                self._engine.client,
+                self._client,
                 task_queue=queue,
                 activities=for_lane(self._activities, lane),
                 interceptors=[self._journal],
@@ -165,6 +161,17 @@ class Crew:
             )
 
         return [of(*lane) for lane in lanes]
+
+
+async def _run_one(worker: Worker) -> None:
+    """Run a worker; when cancelled, end it gracefully first."""
+    running = asyncio.create_task(worker.run())
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await worker.shutdown()
+        await asyncio.gather(running, return_exceptions=True)
+        raise
 
 
 async def serve(settings: WorkerSettings, stop: asyncio.Event | None = None) -> None:

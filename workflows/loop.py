@@ -195,11 +195,11 @@ class ClusterJob:
                 answer = await self._plan()
                 if self._way is not None:
                     return
-                before = self._state
                 if gone := self.superseded(answer.state):
                     self._leave(Way(Outcome.SUPERSEDED, gone))
                     return
-                self._state = answer.state.model_copy(update={"epoch": before.epoch})
+                if answer.state.exists:  # what is forgotten has no generation; the last one known is settled
+                    self._state = answer.state
                 self._plan_waits_for = answer.waiting_for
                 if answer.finished and not self._board.tasks and not self._board.stuck:
                     return

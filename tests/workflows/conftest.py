@@ -1,24 +1,20 @@
-"""A real Temporal development server for the session, and workers of a test's own."""
+"""Workers of a test's own on a real Temporal development server."""
 
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowHandle
-from temporalio.common import SearchAttributeKey
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from domain.contracts import activities as names
 from domain.contracts import ids
-from domain.contracts import jobs as contract
 from domain.contracts.activities import Lane
 from domain.contracts.jobs import JobInput, TimeLimits
+from tests.temporal_server import client as client
+from tests.temporal_server import temporal as temporal
 from tests.workflows.world import World
 from workers.registry import WORKFLOWS, sandbox
 
@@ -27,26 +23,9 @@ LIMITS = TimeLimits(
 )
 
 
-@pytest.fixture(scope="session")
-async def temporal() -> AsyncIterator[WorkflowEnvironment]:
-    env = await WorkflowEnvironment.start_local(
-        data_converter=pydantic_data_converter,
-        search_attributes=[SearchAttributeKey.for_keyword(name) for name in contract.SEARCH_ATTRIBUTES],
-        dev_server_existing_path=str(Path(sys.executable).with_name("temporal")),
-        dev_server_extra_args=["--dynamic-config-value", 'history.timerProcessorMaxTimeShift="1ms"'],
-    )
-    async with env:
-        yield env
-
-
 @pytest.fixture
-def client(temporal: WorkflowEnvironment) -> Client:
-    return temporal.client
-
-
-@pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Names of this test alone: its queue of workflows, its site."""
+def place() -> str:
+    """A site of this test alone."""
     return uuid.uuid4().hex[:8]
 
 
