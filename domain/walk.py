@@ -40,8 +40,8 @@ def walk(kind: JobKind, cluster: Cluster, machines: Sequence[Machine]) -> list[S
     """Every step that the job would take from here to its end, in an order in which it may take them.
 
     Machines that are still to be reserved appear with the identities that the reservation will give them; their VM ids
-    are stand-ins that keep the order of the reservation, and their addresses are empty. Raises RuntimeError when the plan does not come to an end, which is
-    a mistake in the planner.
+    are stand-ins that keep the order of the reservation, and their addresses are empty. Raises RuntimeError when the
+    plan does not come to an end, which is a mistake in the planner.
     """
     steps: list[Step] = []
     busy: set[str] = set()

@@ -24,6 +24,7 @@ CNIS: dict[Distribution, tuple[Cni, ...]] = {
 }
 """What each distribution offers; the first is the default, except for kubeadm, which has none."""
 
+VLANS = range(1, 4095)
 MAX_ENTRIES = 256
 MAX_DNS_SERVERS = 8
 """More than a resolver asks; a list that long is a mistake."""
@@ -78,7 +79,7 @@ def _bridge(spec: ClusterSpec, context: SiteContext) -> Iterator[Violation]:
             remedy=f"use {' or '.join(context.bridges)}",
         )
     if spec.network.vlan is not None:
-        yield from bounded(variable("network", "vlan"), spec.network.vlan, 1, 4094, "a VLAN tag")
+        yield from bounded(variable("network", "vlan"), spec.network.vlan, VLANS[0], VLANS[-1], "a VLAN tag")
 
 
 def _gateway(spec: ClusterSpec) -> Iterator[Violation]:
@@ -275,6 +276,8 @@ def _loopback(spec: ClusterSpec, context: SiteContext) -> Iterator[Violation]:
 
 
 def _neighbours(spec: ClusterSpec, context: SiteContext) -> Iterator[Violation]:
+    if spec.network.vlan is not None and spec.network.vlan not in VLANS:
+        return  # it names no network
     own = network_id(context.site_id, spec.network)
     endpoint = address(spec.endpoint)
     for neighbour in context.neighbours:

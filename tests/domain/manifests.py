@@ -104,9 +104,9 @@ def full() -> Document:
         {"name": "headlamp", "value": {"enabled": True, "hostname": "headlamp.example.org", "tlsSecret": "web"}},
         {"name": "rancher", "value": {"install": True, "hostname": "rancher.example.org"}},
         {"name": "oidc", "value": [{"issuerURL": "https://id.example.org/realm", "clientID": "k8s", **_OIDC}]},
-        _PROD["spec"]["topology"]["variables"][4],
+        document["spec"]["topology"]["variables"][4],
     ]
-    return document
+    return copy.deepcopy(document)
 
 
 # A self-signed certificate whose key was thrown away.
