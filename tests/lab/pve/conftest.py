@@ -44,7 +44,7 @@ class Caller:
         if self.cookies:
             headers["Cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
         url = self.lab.endpoints[node - 1] + "/api2/json" + path
-        kwargs = {"params": params} if method in ("GET", "DELETE") else {"data": params}
+        kwargs: dict[str, Json] = {"params": params} if method in ("GET", "DELETE") else {"data": params}
         return Reply(self.lab.http.request(method, url, headers=headers, files=files, **kwargs))
 
     def get(self, path: str, /, **params: Json) -> Reply:

@@ -113,7 +113,8 @@ def test_permissions_without_a_path_and_of_others(lab: Lab) -> None:
         "/sdn/zones/localnetwork/vmbr0",
     }
     assert dev.get("/access/permissions", userid="admin@pve").status == 403
-    of_dev = lab.platform.get("/access/permissions", userid="dev@pve", path="/pool/trilithon").data
+    assert lab.platform.get("/access/permissions", userid="dev@pve").status == 403
+    of_dev = lab.sign_in("auditor@pve").get("/access/permissions", userid="dev@pve", path="/pool/trilithon").data
     assert "VM.Allocate" in of_dev["/pool/trilithon"]
     assert held(lab.sign_in("stranger@pve"), "/") == {}
     assert len(held(lab.sign_in("root@pam"), "/vms/1")) > 40
@@ -129,6 +130,9 @@ def test_roles_and_who_may_grant(lab: Lab) -> None:
     assert root.delete("/access/roles/PVEAdmin").message == "auto-generated role 'PVEAdmin' cannot be deleted"
     args = {"path": "/pool/trilithon", "users": "stranger@pve", "roles": "PVEAuditor"}
     denied = dev.put("/access/acl", **args)
+    narrower = p.put("/access/acl", **args)
+    assert (narrower.status, list(narrower.errors)) == (400, ["role"])
+    args["roles"] = "TrilithonCluster"
     assert denied.message == "Permission check failed (/pool/trilithon, Permissions.Modify|Pool.Allocate)"
     assert p.put("/access/acl", **args).status == 200
     assert root.put("/access/acl", path="/nonsense", users="dev@pve", roles="Mine").errors == {

@@ -160,22 +160,22 @@ def test_the_journal_masks_secrets(lab: Lab, p: Caller) -> None:
 
 def test_high_availability(lab: Lab, p: Caller) -> None:
     lab.control("PUT", "/lab/latency", {"ha": 0.02})
-    before = lab.state()
-    groups = p.get("/cluster/ha/groups")
+    before, admin = lab.state(), lab.sign_in("admin@pve")
+    groups = admin.get("/cluster/ha/groups")
     assert groups.message == "cannot index groups: ha groups have been migrated to rules"
     for vmid in (101, 102):
         assert p.task(p.post(CLONE, newid=vmid, pool=POOL, full=1)) == "OK"
     rule = {"rule": "apart", "type": "resource-affinity", "affinity": "negative", "resources": "vm:101,vm:102"}
-    assert "unmanaged" in p.post("/cluster/ha/rules", **rule).message
+    assert "unmanaged" in admin.post("/cluster/ha/rules", **rule).message
     for vmid in (101, 102):
-        assert p.post("/cluster/ha/resources", sid=f"vm:{vmid}", state="stopped").status == 200
+        assert admin.post("/cluster/ha/resources", sid=f"vm:{vmid}", state="stopped").status == 200
     alone = dict(rule, resources="vm:101")
-    assert p.post("/cluster/ha/rules", **alone).status == 400
-    assert p.post("/cluster/ha/rules", **rule).status == 200
-    assert p.get("/cluster/ha/rules").data[0]["rule"] == "apart"
+    assert admin.post("/cluster/ha/rules", **alone).status == 400
+    assert admin.post("/cluster/ha/rules", **rule).status == 200
+    assert admin.get("/cluster/ha/rules").data[0]["rule"] == "apart"
     assert "HA resources" in p.delete("/nodes/pve1/qemu/101").message
     assert lab.sign_in("dev@pve").get("/cluster/ha/rules").status == 403
     for vmid in (101, 102):
-        assert p.delete(f"/cluster/ha/resources/vm:{vmid}", purge=1).status == 200
+        assert admin.delete(f"/cluster/ha/resources/vm:{vmid}", purge=1).status == 200
         assert p.task(p.delete(f"/nodes/pve1/qemu/{vmid}")) == "OK"
     assert lab.state() == before
