@@ -20,7 +20,7 @@ def user_data(boot: BootInput, files: Sequence[NodeFile], commands: Sequence[Seq
         commands: run once, at the end of the first boot.
     """
     document: dict[str, object] = {
-        "hostname": boot.machine.name,
+        "hostname": Quoted(boot.machine.name),
         "preserve_hostname": False,
         "manage_etc_hosts": "localhost",
         "ssh_pwauth": False,

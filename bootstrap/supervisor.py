@@ -13,7 +13,7 @@ from bootstrap.authorities import Authorities
 from bootstrap.boot_input import BootInput, NodeFile
 from bootstrap.kube_vip import kube_vip_files, kube_vip_role
 from bootstrap.node_system import SYSTEM_FILES
-from bootstrap.yaml_text import yaml_text
+from bootstrap.yaml_text import Quoted, yaml_text
 from domain.clusters import ClusterSpec, Cni, Distribution
 
 Settings = dict[str, object]
@@ -88,17 +88,17 @@ def common_settings(boot: BootInput, join_port: int, authentication: str) -> Set
         settings["server"] = f"https://{spec.endpoint}:{join_port}"
     if boot.first_server:
         # The server that begins has no other to check, and takes the text as the password itself.
-        settings["token"] = boot.tokens.server
+        settings["token"] = Quoted(boot.tokens.server)
     elif machine.is_server:
         settings["token"] = tokens.k10(authority, boot.tokens.server)
     else:
         settings["token"] = tokens.k10(authority, boot.tokens.agent, user="node")
-    settings["node-name"] = machine.name
+    settings["node-name"] = Quoted(machine.name)
     settings["node-ip"] = machine.address
     settings["kubelet-arg"] = ["cloud-provider=external"]
     if not machine.is_server:
         return settings
-    settings["agent-token"] = boot.tokens.agent
+    settings["agent-token"] = Quoted(boot.tokens.agent)
     settings["tls-san"] = [spec.endpoint, "kubernetes", machine.address]
     settings["cluster-cidr"] = ",".join(spec.pod_cidrs)
     settings["service-cidr"] = ",".join(spec.service_cidrs)

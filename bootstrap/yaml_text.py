@@ -13,7 +13,10 @@ class _Emitter(yaml.SafeDumper):
 
 
 class Quoted(str):
-    """A text that is always written in double quotes (a MAC of digits alone reads as a number otherwise)."""
+    """A text that is always written in double quotes.
+
+    Readers differ in what reads as a number: a MAC of digits alone is one to some, `12e34` to others.
+    """
 
 
 def _text(emitter: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -141,6 +141,9 @@ NODE = (
         "a server skips what it does not know, with a warning", "k3s-io/k3s#8266", JOINING),
     row("an-unknown-key", "added", add_key(FILE, "an-unknown-key", "x"), False,
         "a k3s agent refuses a flag it does not define", "k3s-io/k3s#6565", WORKER, K3S),
+    row("an-unknown-key", "added", add_key(FILE, "an-unknown-key", "x"), True,
+        "an RKE2 agent skips what it does not know, with a warning",
+        "rancher/rke2 pkg/cli/cmds/agent.go: registers its flags with the parser", WORKER, RKE2),
     row("disable", "added", add_key(FILE, "disable", ["local-storage"]), False,
         "a key of servers only; a k3s agent does not start with it", "k3s-io/k3s#6565", WORKER, K3S),
 )  # fmt: skip
