@@ -1,0 +1,1 @@
+"""The simulated datacenter: what the product is tried against. Never imported by product code."""

@@ -1,0 +1,450 @@
+"""HTTP over the API: one listener answers for one server of a cluster."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import yaml
+from aiohttp import web
+from cryptography import x509
+
+from lab.kube import discovery, refusals, reviews
+from lab.kube.access import Attempt
+from lab.kube.api import Call, KubeApi, Patch
+from lab.kube.identity import ANONYMOUS, Identity, from_certificate, from_token
+from lab.kube.objects import Obj, dig, key_of, meta
+from lab.kube.refusals import Refusal
+from lab.kube.resources import Resource, Target, parse_path
+from lab.kube.selectors import Selector
+from lab.kube.storage import Change, Compacted
+from lab.kube.tables import table
+
+_PATCHES = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+    "application/apply-patch+yaml": "apply",
+}
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_OPEN_PATHS = ("/livez", "/readyz", "/healthz")
+
+Extra = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | None]]
+
+
+class ApiHandler:
+    """Answers requests for one cluster.
+
+    `extra` may answer first (k3s serves its join endpoints on the same port); `trouble` gives the reason why the
+    server cannot work right now (no etcd majority), "" when it can.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        client_authorities: list[x509.Certificate],
+        address: str,
+        extra: Extra | None = None,
+        trouble: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._api = api
+        self._authorities = client_authorities
+        self._address = address
+        self._extra = extra
+        self._trouble = trouble
+        self.stop = asyncio.Event()
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Handles one request; every refusal leaves as a Status object."""
+        try:
+            if self._extra is not None and (answer := await self._extra(request)) is not None:
+                return answer
+            return await self._answer(request)
+        except Refusal as refusal:
+            return _json(refusal.body, refusal.code, refusal.headers)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        identity = self._who(request)
+        path = request.path.rstrip("/") or "/"
+        trouble = self._trouble()
+        if path.startswith(_OPEN_PATHS):
+            self._api.authoriser.demand(identity, Attempt("get", path=path))
+            if trouble:
+                return web.Response(
+                    status=500, text=f"[+]ping ok\n[-]etcd failed: {trouble}\n{path[1:]} check failed\n"
+                )
+            return web.Response(text="ok")
+        target = parse_path(self._api.registry, path)
+        if target is None:
+            return self._document(request, identity, path)
+        if trouble:
+            raise refusals.unavailable(trouble)
+        return await self._resource(request, identity, target)
+
+    def _who(self, request: web.BaseRequest) -> Identity:
+        header = request.headers.get("Authorization", "")
+        if header.startswith("Bearer "):
+            return from_token(header[7:].strip(), self._api.signer, self._api)
+        transport = request.transport
+        channel = transport.get_extra_info("ssl_object") if transport else None
+        der = channel.getpeercert(binary_form=True) if channel else None
+        identity = from_certificate(der, self._authorities) if der else ANONYMOUS
+        if user := request.headers.get("Impersonate-User"):
+            groups = tuple(request.headers.getall("Impersonate-Group", []))
+            self._api.authoriser.demand(identity, Attempt("impersonate", resource="users", name=user))
+            return Identity(user, (*groups, "system:authenticated"))
+        return identity
+
+    # documents
+
+    def _document(self, request: web.BaseRequest, identity: Identity, path: str) -> web.Response:
+        verb = "get" if request.method in ("GET", "HEAD") else request.method.lower()
+        self._api.authoriser.demand(identity, Attempt(verb, path=path))
+        registry, parts = self._api.registry, path.strip("/").split("/")
+        accept = request.headers.get("Accept", "")
+        found: Obj | None = None
+        if path == "/version":
+            found = discovery.version(self._api.version)
+        elif path in ("/api", "/apis"):
+            core = path == "/api"
+            if "APIGroupDiscoveryList" in accept and "v=v2" in accept:
+                kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+                return web.Response(
+                    body=json.dumps(discovery.aggregated(registry, core)), headers={"Content-Type": kind}
+                )
+            found = discovery.core_versions(self._address) if core else discovery.group_list(registry)
+        elif parts[0] == "api" and len(parts) == 2:
+            found = discovery.resource_list(registry, "", parts[1])
+        elif parts[0] == "apis" and len(parts) == 2:
+            found = discovery.group(registry, parts[1])
+        elif parts[0] == "apis" and len(parts) == 3:
+            found = discovery.resource_list(registry, parts[1], parts[2])
+        elif path == "/openapi/v3":
+            found = discovery.openapi_v3_index(registry)
+        elif path.startswith("/openapi/v3/"):
+            found = discovery.openapi_v3(registry, path.removeprefix("/openapi/v3/"))
+        elif path == "/":
+            found = {"paths": ["/api", "/apis", "/livez", "/openapi/v3", "/readyz", "/version"]}
+        if found is None:
+            raise refusals.no_such_path()
+        return _json(found)
+
+    # resources
+
+    async def _resource(self, request: web.BaseRequest, identity: Identity, target: Target) -> web.StreamResponse:
+        resource, query, method = target.resource, request.query, request.method
+        watching = query.get("watch") in ("true", "1") and method == "GET"
+        selector = Selector(resource.plural, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        verb = self._verb(method, target, watching)
+        self._api.authoriser.demand(
+            identity,
+            Attempt(
+                verb,
+                resource.group,
+                resource.plural,
+                target.subresource,
+                target.namespace or (target.name if resource.plural == "namespaces" else ""),
+                target.name or selector.name,
+            ),
+        )
+        if target.subresource == "" and verb not in resource.verbs:
+            raise refusals.method_not_allowed()
+        call = Call(identity, _manager(request), query.get("dryRun") == "All")
+        if verb in ("get", "list", "watch") and target.subresource in ("", "status"):
+            if target.name and not watching:
+                return self._one(request, target, self._api.read(target))
+            if target.name:
+                selector = Selector(resource.plural, "", f"metadata.name={target.name}")
+            if watching:
+                return await self._watch(request, target, selector)
+            return self._list(request, target, selector)
+        body = await _body(request)
+        if method == "POST":
+            return self._post(request, target, body, call)
+        if method == "PUT":
+            return self._put(request, target, body, call)
+        if method == "PATCH":
+            return self._patch(request, target, body, call)
+        if method == "DELETE":
+            return self._delete(request, target, selector, body, call)
+        if target.subresource == "scale":
+            return _json(reviews.scale(self._api, target, None))
+        if target.subresource == "log":
+            self._api.read(target)
+            return web.Response(text="")
+        raise refusals.method_not_allowed()
+
+    @staticmethod
+    def _verb(method: str, target: Target, watching: bool) -> str:
+        if method in ("GET", "HEAD"):
+            return "watch" if watching else ("get" if target.name else "list")
+        if method == "DELETE" and not target.name:
+            return "deletecollection"
+        if method not in _VERBS:
+            raise refusals.method_not_allowed()
+        return _VERBS[method]
+
+    def _one(self, request: web.BaseRequest, target: Target, obj: Obj, code: int = 200) -> web.Response:
+        accept = request.headers.get("Accept", "")
+        if "as=Table" in accept and request.method == "GET":
+            rows = table(
+                target.resource,
+                [obj],
+                {"resourceVersion": meta(obj).get("resourceVersion")},
+                request.query.get("includeObject", "Metadata"),
+            )
+            return _json(rows)
+        if "as=PartialObjectMetadata;" in accept + ";":
+            return _json(_partial(obj))
+        return _json(obj, code)
+
+    def _list(self, request: web.BaseRequest, target: Target, selector: Selector) -> web.Response:
+        resource, query, store = target.resource, request.query, self._api.store
+        since = query.get("resourceVersion", "")
+        if query.get("resourceVersionMatch") == "Exact" and since.isdigit() and int(since) != store.revision:
+            raise refusals.expired("The resourceVersion for the provided list is too old.")
+        objects = [obj for obj in store.rows(resource.storage, target.namespace) if selector(obj)]
+        list_meta: Obj = {"resourceVersion": str(store.revision)}
+        if mark := query.get("continue"):
+            try:
+                position = json.loads(bytes.fromhex(mark))
+            except ValueError:
+                raise refusals.bad_request("continue key is not valid") from None
+            if position["rv"] <= store.compacted:
+                raise refusals.expired(
+                    "The provided continue parameter is too old to display a consistent list result."
+                )
+            objects = [obj for obj in objects if list(key_of(obj)) > position["key"]]
+            list_meta["resourceVersion"] = str(position["rv"])
+        limit = int(query.get("limit") or 0)
+        if 0 < limit < len(objects):
+            position = {"rv": int(list_meta["resourceVersion"]), "key": list(key_of(objects[limit - 1]))}
+            list_meta["continue"] = json.dumps(position).encode().hex()
+            list_meta["remainingItemCount"] = len(objects) - limit
+            objects = objects[:limit]
+        accept = request.headers.get("Accept", "")
+        if "as=Table" in accept:
+            return _json(table(resource, objects, list_meta, query.get("includeObject", "Metadata")))
+        if "as=PartialObjectMetadataList" in accept:
+            return _json(
+                {
+                    "kind": "PartialObjectMetadataList",
+                    "apiVersion": "meta.k8s.io/v1",
+                    "metadata": list_meta,
+                    "items": [_partial(obj) for obj in objects],
+                }
+            )
+        items = (
+            objects
+            if resource.custom
+            else [{name: value for name, value in obj.items() if name not in ("kind", "apiVersion")} for obj in objects]
+        )
+        return _json(
+            {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": list_meta, "items": items}
+        )
+
+    async def _watch(self, request: web.BaseRequest, target: Target, selector: Selector) -> web.StreamResponse:
+        resource, query, store = target.resource, request.query, self._api.store
+        accept = request.headers.get("Accept", "")
+        stream = web.StreamResponse(headers={"Content-Type": "application/json"})
+        stream.enable_chunked_encoding()
+        since = query.get("resourceVersion", "")
+        initial = query.get("sendInitialEvents") == "true"
+        start = int(since) if since.isdigit() and since != "0" and not initial else store.revision
+        limit = float(query.get("timeoutSeconds") or 1800)
+        ends = asyncio.get_running_loop().time() + limit
+        events = store.watch(resource.storage, start, self.stop)
+
+        def line(kind: str, obj: Obj) -> bytes:
+            if "as=Table" in accept and kind != "BOOKMARK":
+                obj = table(
+                    resource,
+                    [obj],
+                    {"resourceVersion": meta(obj).get("resourceVersion")},
+                    query.get("includeObject", "Metadata"),
+                )
+            elif "as=PartialObjectMetadata;" in accept + ";":
+                obj = _partial(obj)
+            return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+        await stream.prepare(request)
+        if since in ("", "0") or initial:
+            first = [obj for obj in store.rows(resource.storage, target.namespace) if selector(obj)]
+            for obj in first:
+                await stream.write(line("ADDED", obj))
+            if initial:
+                await stream.write(line("BOOKMARK", _bookmark(resource, start, {"k8s.io/initial-events-end": "true"})))
+        try:
+            async with asyncio.timeout_at(ends):
+                async for change in events:
+                    if change is None:
+                        if query.get("allowWatchBookmarks") == "true":
+                            await stream.write(line("BOOKMARK", _bookmark(resource, store.revision, {})))
+                        if request.transport is None or request.transport.is_closing():
+                            break
+                        continue
+                    kind = _seen_as(change, selector, target.namespace)
+                    if kind:
+                        await stream.write(line(kind, change.obj))
+        except TimeoutError:
+            pass
+        except Compacted as gone:
+            text = f"too old resource version: {start} ({gone.oldest})"
+            await stream.write(json.dumps({"type": "ERROR", "object": refusals.expired(text).body}).encode() + b"\n")
+        except ConnectionError:
+            return stream
+        await stream.write_eof()
+        return stream
+
+    def _post(self, request: web.BaseRequest, target: Target, body: Any, call: Call) -> web.Response:
+        if target.subresource == "eviction":
+            return _json(reviews.evict(self._api, target, body, call), 201)
+        if target.subresource == "binding":
+            return _json(reviews.bind(self._api, target, body), 201)
+        if target.subresource == "token":
+            return _json(reviews.request_token(self._api, target, body), 201)
+        if "list" not in target.resource.verbs:
+            return _json(reviews.review(self._api, target, body, call.identity), 201)
+        if target.name:
+            raise refusals.method_not_allowed()
+        if target.resource.namespaced and not target.namespace:
+            raise refusals.method_not_allowed()
+        return self._one(request, target, self._api.create(target, body, call), 201)
+
+    def _put(self, request: web.BaseRequest, target: Target, body: Any, call: Call) -> web.Response:
+        if target.subresource == "scale":
+            return _json(reviews.scale(self._api, target, dig(body, "spec", "replicas", default=0)))
+        if target.subresource == "finalize":
+            self._api.take("namespaces", ("", target.name), "")
+            return _json(body)
+        if target.subresource not in ("", "status"):
+            raise refusals.method_not_allowed()
+        return self._one(request, target, self._api.update(target, body, call))
+
+    def _patch(self, request: web.BaseRequest, target: Target, body: Any, call: Call) -> web.Response:
+        kind = _PATCHES.get(request.content_type)
+        if kind is None or (kind == "strategic" and target.resource.custom):
+            raise refusals.unsupported_media(request.content_type, ", ".join(_PATCHES))
+        if kind == "apply" and not request.query.get("fieldManager"):
+            raise Refusal(
+                400,
+                "BadRequest",
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
+            )
+        if target.subresource == "scale":
+            return _json(reviews.scale(self._api, target, dig(body, "spec", "replicas")))
+        obj, created = self._api.patch(target, Patch(kind, body, request.query.get("force") == "true"), call)
+        return self._one(request, target, obj, 201 if created else 200)
+
+    def _delete(
+        self, request: web.BaseRequest, target: Target, selector: Selector, body: Any, call: Call
+    ) -> web.Response:
+        options: Obj = body if isinstance(body, dict) else {}
+        for name in ("gracePeriodSeconds", "propagationPolicy"):
+            if name in request.query:
+                value = request.query[name]
+                options = {**options, name: int(value) if value.isdigit() else value}
+        call = Call(call.identity, call.manager, call.dry_run or "All" in (options.get("dryRun") or []))
+        if target.name:
+            return _json(self._api.delete(target, options, call))
+        gone = [obj for obj in self._api.store.rows(target.resource.storage, target.namespace) if selector(obj)]
+        for obj in gone:
+            space, name = key_of(obj)
+            self._api.delete(Target(target.resource, space, name), options, call)
+        return _json(
+            {
+                "kind": f"{target.resource.kind}List",
+                "apiVersion": target.resource.api_version,
+                "metadata": {"resourceVersion": str(self._api.store.revision)},
+                "items": gone,
+            }
+        )
+
+
+def _seen_as(change: Change, selector: Selector, namespace: str) -> str:
+    """What a watcher with this selector is told of a change; "" when it does not concern it."""
+    if namespace and key_of(change.obj)[0] != namespace:
+        return ""
+    before = change.previous is not None and selector(change.previous)
+    if change.type == "DELETED":
+        return "DELETED" if before else ""
+    after = selector(change.obj)
+    if before and after:
+        return "MODIFIED"
+    return "ADDED" if after else ("DELETED" if before else "")
+
+
+def _bookmark(resource: Resource, revision: int, annotations: dict[str, str]) -> Obj:
+    data: Obj = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if annotations:
+        data["annotations"] = annotations
+    return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": data}
+
+
+def _partial(obj: Obj) -> Obj:
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta(obj)}
+
+
+def _manager(request: web.BaseRequest) -> str:
+    given = request.query.get("fieldManager")
+    return given or request.headers.get("User-Agent", "unknown").split("/")[0][:128] or "unknown"
+
+
+async def _body(request: web.BaseRequest) -> Any:
+    raw = await request.read()
+    if not raw:
+        return {}
+    kind = request.content_type
+    if "yaml" in kind:
+        try:
+            return yaml.safe_load(raw)
+        except yaml.YAMLError as error:
+            raise refusals.bad_request(f"error decoding YAML: {error}") from error
+    if "json" not in kind and kind != "application/octet-stream":
+        raise refusals.unsupported_media(kind, "application/json, application/yaml")
+    try:
+        return json.loads(raw)
+    except ValueError as error:
+        raise refusals.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+def _json(body: Obj, code: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(status=code, body=json.dumps(body).encode(), content_type="application/json", headers=headers)
+
+
+class Listener:
+    """One listening socket with TLS that answers through a handler, and can be cut off like a power line."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        context: ssl.SSLContext,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._context = context
+        self._web = web.Server(handler, access_log=None)
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Begins to listen; raises OSError when the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._web, self.host, self.port, ssl=self._context, reuse_address=True, ssl_handshake_timeout=10
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Ends at once: the socket and every open connection."""
+        if self._server is None:
+            return
+        server, self._server = self._server, None
+        server.close()
+        for connection in list(self._web.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
+        await self._web.shutdown(0)

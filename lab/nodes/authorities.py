@@ -1,0 +1,47 @@
+"""The authorities in a server's `tls` folder: read, and made where they are missing."""
+
+import datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from lab.nodes.disk import Disk
+
+NAMES = ("server-ca", "client-ca", "request-header-ca", "etcd/peer-ca", "etcd/server-ca")
+
+
+def from_disk(disk: Disk, folder: str) -> dict[str, str]:
+    """Authority files that are there, by their name below the folder."""
+    wanted = [f"{name}.{end}" for name in NAMES for end in ("crt", "key")] + ["service.key"]
+    return {name: file.text for name in wanted if (file := disk.read(f"{folder}/{name}")) is not None}
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL,
+                             serialization.NoEncryption()).decode()
+
+
+def generate(distribution: str, have: set[str]) -> dict[str, str]:
+    """Makes every pair of which a half or all is missing; the supervisor then works with its own, not with ours."""
+    made: dict[str, str] = {}
+    now = datetime.datetime.now(datetime.UTC)
+    for name in NAMES:
+        if f"{name}.crt" in have and f"{name}.key" in have:
+            continue
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{distribution}-{name}@{int(now.timestamp())}")])
+        certificate = (
+            x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
+            .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(days=3650))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(x509.KeyUsage(True, False, True, False, False, True, False, False, False), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        made[f"{name}.crt"] = certificate.public_bytes(serialization.Encoding.PEM).decode()
+        made[f"{name}.key"] = _pem(key)
+    if "service.key" not in have:
+        made["service.key"] = _pem(ec.generate_private_key(ec.SECP256R1()))
+    return made

@@ -1,0 +1,189 @@
+"""A simulated cluster: what its servers share. Its etcd is one object store that works while a majority runs."""
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cryptography import x509
+
+from lab.kube.api import KubeApi
+from lab.kube.identity import load_certificates
+from lab.kube.objects import Obj, annotations_of, dig, key_of, meta, micro_text
+from lab.kube.resources import Resource
+from lab.nodes import pod_network
+from lab.nodes.cloud_controller import CloudController
+from lab.nodes.workloads import Workloads
+
+if TYPE_CHECKING:
+    from lab.nodes.supervisor import Supervisor
+    from lab.nodes.world import World
+
+AUTHORITY_FILES = (
+    "server-ca.crt", "server-ca.key", "client-ca.crt", "client-ca.key", "request-header-ca.crt",
+    "request-header-ca.key", "etcd/peer-ca.crt", "etcd/peer-ca.key", "etcd/server-ca.crt", "etcd/server-ca.key",
+    "service.key",
+)
+
+
+class SimCluster:
+    """One cluster. `facts` is what its first server decided: distribution, version, authorities, tokens, settings."""
+
+    def __init__(self, world: "World", facts: dict[str, Any], journal: Path | None) -> None:
+        self.world = world
+        self.id: str = facts["id"]
+        self.distribution: str = facts["distribution"]
+        self.authorities: dict[str, str] = facts["authorities"]
+        self.token: str = facts["token"]
+        self.agent_token: str = facts["agent_token"]
+        self.critical: dict[str, Any] = facts["critical"]
+        self.config: dict[str, Any] = facts["config"]
+        self.joinable: bool = facts["joinable"]
+        self.members: dict[str, str] = dict(facts.get("members") or {})
+        """Disk id -> node name of the etcd members."""
+        self.running: dict[str, Supervisor] = {}
+        """Servers that run, by disk id."""
+        self.agents: dict[str, Supervisor] = {}
+        """Every supervisor whose kubelet runs, by node name."""
+        self.api = KubeApi(facts["version"], self.authorities["service.key"].encode(), self.authorities["server-ca.crt"],
+                           journal)
+        self.client_authorities: list[x509.Certificate] = load_certificates(self.authorities["client-ca.crt"].encode())
+        self.charts_trouble: dict[str, str] = {}
+        self._seen: dict[str, float] = {}
+        self._workloads = Workloads(self.api)
+        self._cloud = CloudController(self)
+        self._task: asyncio.Task[None] | None = None
+        pod_network.serve_chart_kinds(self.api)
+        self.api.after.append(self._react)
+
+    @classmethod
+    def found(cls, world: "World", facts: dict[str, Any]) -> "SimCluster":
+        """A new cluster, as its initialiser starts it."""
+        facts = {"id": str(uuid.uuid4()), **facts}
+        return cls(world, facts, world.journal_of(facts["id"]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id, "distribution": self.distribution, "authorities": self.authorities, "token": self.token,
+            "agent_token": self.agent_token, "critical": self.critical, "config": self.config,
+            "joinable": self.joinable, "members": self.members, "version": self.api.version,
+        }
+
+    # etcd
+
+    @property
+    def trouble(self) -> str:
+        """Why the API cannot work, "" when it can."""
+        alive = sum(1 for disk in self.members if disk in self.running)
+        if self.members and alive < len(self.members) // 2 + 1:
+            return "etcdserver: request timed out, waiting for the applied index took too long"
+        return ""
+
+    def member_joins(self, disk_id: str, node: str) -> str:
+        """Adds an etcd member; returns why not, "" when it was added."""
+        if self.trouble:
+            return "etcdserver: re-configuration failed due to not enough started members"
+        if node in self.members.values():
+            return f"duplicate node name found, please use a unique name for this node: {node}"
+        self.members[disk_id] = node
+        return ""
+
+    def member_leaves(self, node: str) -> None:
+        for disk_id in [disk for disk, name in self.members.items() if name == node]:
+            del self.members[disk_id]
+            if (server := self.running.get(disk_id)) is not None:
+                server.evict("etcd member was removed from the cluster")
+        self.world.save_cluster(self)
+
+    # servers and kubelets
+
+    def server_starts(self, server: "Supervisor") -> None:
+        self.running[server.machine.disk.id] = server
+        if server.version != self.api.version and not self._older(server.version):
+            self.api.version = server.version
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+        self.world.save_cluster(self)
+
+    def _older(self, version: str) -> bool:
+        from lab.nodes.supervisor import minor
+
+        return minor(version) < minor(self.api.version)
+
+    async def server_stops(self, server: "Supervisor") -> None:
+        self.running.pop(server.machine.disk.id, None)
+        if not self.running and self._task is not None:
+            task, self._task = self._task, None
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def api_hosts(self) -> set[str]:
+        """Addresses at which the API may be reached from a node."""
+        found = {name for server in self.running.values() for name in server.sans}
+        return found | {server.vip.address for server in self.running.values() if server.vip is not None}
+
+    def beats(self, node: str) -> None:
+        """A kubelet's sign of life."""
+        self._seen[node] = asyncio.get_running_loop().time()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self.api.store.close()
+
+    # controllers
+
+    async def _work(self) -> None:
+        """The controllers of one cluster; they run while a server does and etcd has its majority."""
+        loop = asyncio.get_running_loop()
+        for name in self.agents:
+            self._seen.setdefault(name, loop.time())
+        while True:
+            await asyncio.sleep(self.world.timing.tick)
+            if self.trouble:
+                continue
+            try:
+                self._judge_nodes(loop.time())
+                pod_network.reconcile(self)
+                self._workloads.reconcile()
+                await self._cloud.look(loop.time())
+            except Exception as error:
+                self.world.note_error(f"controllers of {self.id}: {error!r}")
+
+    def _judge_nodes(self, now: float) -> None:
+        for node in self.api.rows("nodes"):
+            name = meta(node)["name"]
+            if name in self.agents:
+                continue
+            if now - self._seen.setdefault(name, now) > self.world.timing.grace:
+                self.api.change("nodes", ("", name), _silent)
+
+    def _react(self, what: str, resource: Resource, obj: Obj) -> None:
+        if resource.plural != "nodes":
+            return
+        name = key_of(obj)[1]
+        if what == "removed":
+            self._seen.pop(name, None)
+            self.api.take("secrets", ("kube-system", f"{name}.node-password.{self.distribution}"))
+            self.api.take("leases", ("kube-node-lease", name))
+            self.member_leaves(name)
+        elif what == "updated":
+            prefix = f"etcd.{self.distribution}.cattle.io/"
+            asked = annotations_of(obj).get(f"{prefix}remove") == "true"
+            if asked and f"{prefix}removed-node-name" not in annotations_of(obj) and name in self.members.values():
+                self.member_leaves(name)
+                self.api.change("nodes", ("", name), lambda node: node["metadata"]["annotations"].update(
+                    {f"{prefix}removed-node-name": name}))
+
+
+def _silent(node: Obj) -> None:
+    now = micro_text()[:19] + "Z"
+    for condition in dig(node, "status", "conditions", default=[]):
+        if condition["status"] != "Unknown":
+            condition.update(status="Unknown", reason="NodeStatusUnknown", message="Kubelet stopped posting node status.",
+                             lastTransitionTime=now)
+    taints = node["spec"].setdefault("taints", [])
+    for effect in ("NoSchedule", "NoExecute"):
+        if not any(item["key"] == "node.kubernetes.io/unreachable" and item["effect"] == effect for item in taints):
+            taints.append({"key": "node.kubernetes.io/unreachable", "effect": effect, "timeAdded": now})

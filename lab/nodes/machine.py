@@ -1,0 +1,354 @@
+"""One virtual machine: power, boot, guest agent, and the commands that run on it."""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lab.nodes import cloud_init, programs, seed, units
+from lab.nodes.disk import Disk
+from lab.nodes.installer import InstallScript, ScriptFailed
+from lab.nodes.settings import Fault
+from lab.nodes.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from lab.nodes.world import World
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What the hypervisor gives to a VM."""
+
+    vmid: int
+    name: str
+    node: str
+    uuid: str
+    serial: str = ""
+    memory_mib: int = 2048
+    cores: int = 1
+    macs: tuple[str, ...] = ()
+    bridge: str = ""
+    vlan: int | None = None
+    distribution: str = ""
+    version: str = ""
+    has_programs: bool = False
+    disk_id: str = ""
+    iso: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_json(cls, vmid: int, data: dict[str, Any]) -> "Hardware":
+        """Reads the body of a power-on; raises KeyError or ValueError when it is incomplete."""
+        template = data.get("template") or {}
+        return cls(
+            vmid, data["name"], data["node"], data["uuid"], data.get("serial") or "", int(data["memory_mib"]),
+            int(data["cores"]), tuple(data.get("macs") or ()), data.get("bridge") or "", data.get("vlan"),
+            template.get("distribution") or "", template.get("version") or "", bool(template.get("has_programs")),
+            data["disk_id"], data.get("iso"),
+        )
+
+
+class Machine:
+    """A VM that was powered on at least once."""
+
+    def __init__(self, world: "World", hardware: Hardware, disk: Disk) -> None:
+        self.world = world
+        self.hardware = hardware
+        self.disk = disk
+        self.on = False
+        self.boot_id = ""
+        self.agent = False
+        self.addresses: list[str] = []
+        self.supervisor: Supervisor | None = None
+        self.cloud_init_state = "not started"
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: set[str] = set()
+
+    # power
+
+    def power_on(self, hardware: Hardware, resume: bool = False) -> str:
+        """Starts to boot; returns the id of this boot. `resume` goes on where a killed lab process stopped."""
+        self.hardware = hardware
+        self.on = True
+        self.boot_id = str(uuid.uuid4())
+        self.agent = False
+        self.cloud_init_state = "running"
+        self._spawn(self._boot(resume))
+        self.world.save(self)
+        return self.boot_id
+
+    async def power_off(self) -> None:
+        """Cuts the power: every process of the machine ends at once."""
+        self.on = False
+        self.agent = False
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks.clear()
+        self._running.clear()
+        if self.supervisor is not None:
+            await self.supervisor.stop()
+            self.supervisor = None
+        self.addresses = []
+        self.world.save(self)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.world.note_error(f"{self.hardware.name}: {error!r}")
+
+    @property
+    def fault(self) -> Fault:
+        return self.world.faults.of(self.hardware.name, self.hardware.vmid)
+
+    @property
+    def address(self) -> str:
+        """The first address of the machine, "" when it has none."""
+        return self.addresses[0].split("/")[0] if self.addresses else ""
+
+    # boot
+
+    async def _boot(self, resume: bool) -> None:
+        if not resume:
+            await asyncio.sleep(self.world.timing.boot + self.fault.boot_seconds)
+        self.agent = not self.fault.never_agent
+        disk, hardware = self.disk, self.hardware
+        errors: list[str] = []
+        recoverable: dict[str, list[str]] = {}
+        source, ended = "", "done"
+        if disk.exists(cloud_init.DISABLED):
+            ended = "disabled"
+            self.addresses = [] if self.fault.no_network else list(disk.network)
+        elif resume and disk.network:
+            self.addresses = list(disk.network)
+        elif hardware.iso is None:
+            # Without its data source cloud-init falls back to none: fresh host keys, DHCP that nobody answers.
+            disk.log(cloud_init.LOG, "DataSourceNone: no data source found; fallback network")
+            disk.instance_id, disk.network = "iid-datasource-none", []
+            source = "None"
+            recoverable["WARNING"] = ["Used fallback datasource"]
+        else:
+            found = self._find_seed()
+            if found is None:
+                errors.append("no usable data source on the attached ISO")
+            else:
+                source = "NoCloud"
+                run = cloud_init.CloudInit(disk, list(hardware.macs))
+                fresh = disk.instance_id != found.instance_id
+                if fresh:
+                    disk.network = run.network(found.network)
+                self.addresses = [] if self.fault.no_network else list(disk.network)
+                if fresh:
+                    disk.instance_id = found.instance_id
+                    disk.hostname = found.hostname or hardware.name
+                    await run.user_data(found, self.run_command)
+                errors, recoverable = run.errors, run.recoverable
+        self.cloud_init_state = ended
+        disk.cloud_init = cloud_init.status(ended, errors, recoverable, source)
+        self.world.save(self)
+        for name in sorted(disk.enabled):
+            await self.start_unit(name)
+
+    def _find_seed(self) -> seed.Seed | None:
+        try:
+            return seed.read(base64.b64decode(self.hardware.iso or "", validate=True))
+        except (seed.SeedError, binascii.Error) as error:
+            self.disk.log(cloud_init.OUTPUT, f"cloud-init: {error}")
+            return None
+
+    # commands and units
+
+    async def run_command(self, words: list[str]) -> int:
+        """Runs a command of runcmd; returns its exit status. Programs that the lab does not know do nothing."""
+        if words[0] in ("sh", "/bin/sh", "bash", "/bin/bash") and len(words) == 2 and words[1].startswith("/"):
+            words = words[1:]
+        if words[0] in ("systemctl", "/bin/systemctl", "/usr/bin/systemctl"):
+            return await self._systemctl(words[1:])
+        if words[0].startswith("/"):
+            file = self.disk.read(words[0])
+            if file is None:
+                self.disk.log(cloud_init.OUTPUT, f"{words[0]}: not found")
+                return 127
+            return await self._script(words[0], cloud_init.OUTPUT)
+        return 0 if words[0] in ("true", "touch", "mkdir", "chmod", "sysctl", "modprobe", ":") else 127
+
+    async def _systemctl(self, words: list[str]) -> int:
+        options = [word for word in words if word.startswith("-")]
+        plain = [word for word in words if not word.startswith("-")]
+        if not plain:
+            return 1
+        action, names = plain[0], [name if "." in name else f"{name}.service" for name in plain[1:]]
+        if action == "daemon-reload":
+            return 0
+        for name in names:
+            unit = units.find(self.disk, name)
+            if unit is None:
+                self.disk.log(cloud_init.OUTPUT, f"Failed to {action} unit: Unit file {name} does not exist.")
+                return 5
+            if action == "enable" and unit.wanted:
+                self.disk.enabled.add(name)
+            if action in ("start", "restart") or "--now" in options:
+                status = await self.start_unit(name)
+                if status != 0:
+                    return status
+        return 0 if action in ("enable", "start", "restart") else 1
+
+    async def start_unit(self, name: str) -> int:
+        """Starts a unit in the background; 5 when it does not exist."""
+        unit = units.find(self.disk, name)
+        if unit is None:
+            return 5
+        for problem in unit.problems:
+            self.disk.log(unit.name, problem)
+        if not unit.command:
+            return 1
+        if unit.name not in self._running and unit.may_start(self.disk):
+            self._running.add(unit.name)
+            self._spawn(self._keep(unit))
+        return 0
+
+    async def _keep(self, unit: units.Unit) -> None:
+        try:
+            while True:
+                status = await self._execute(unit)
+                self.disk.log(unit.name, f"systemd[1]: {unit.name}: Main process exited, status={status}/"
+                              f"{'SUCCESS' if status == 0 else 'FAILURE'}")
+                self.world.save(self)
+                if not units.restarts(unit, status):
+                    return
+                await asyncio.sleep(min(unit.restart_seconds, self.world.timing.unit_restart))
+        finally:
+            self._running.discard(unit.name)
+
+    async def _execute(self, unit: units.Unit) -> int:
+        path, *arguments = unit.command
+        file = self.disk.read(path)
+        if file is None or not file.executable:
+            self.disk.log(unit.name, f"{unit.name}: Failed at step EXEC spawning {path}: "
+                          f"{'No such file or directory' if file is None else 'Permission denied'}")
+            return 203
+        distribution, version = programs.version_of(file.data)
+        if not distribution:
+            return await self._script(path, unit.name)
+        self.supervisor = Supervisor(self, distribution, version, arguments, unit.name)
+        try:
+            return await self.supervisor.run()
+        finally:
+            await self.supervisor.stop()
+
+    async def _script(self, path: str, where: str) -> int:
+        file = self.disk.read(path)
+        script = InstallScript(file.text if file else "")
+
+        def say(line: str) -> None:
+            self.disk.log(where, line)
+            self.disk.log(cloud_init.OUTPUT, line)
+
+        if not script.known:
+            say(f"{path}: the lab does not know this script: nothing done")
+            return 126
+        try:
+            await script.run(self.disk, self.start_unit, say, bool(self.addresses))
+        except ScriptFailed as failure:
+            say(str(failure))
+            return 1
+        return 0
+
+    # guest agent
+
+    def interfaces(self) -> list[dict[str, Any]]:
+        """`network-get-interfaces` as the guest agent answers it."""
+        found: list[dict[str, Any]] = [{
+            "name": "lo", "hardware-address": "00:00:00:00:00:00",
+            "ip-addresses": [{"ip-address": "127.0.0.1", "ip-address-type": "ipv4", "prefix": 8}],
+        }]
+        for position, mac in enumerate(self.hardware.macs):
+            listed = [] if position else [*self.addresses, *(self.supervisor.extra_addresses if self.supervisor else [])]
+            found.append({
+                "name": f"eth{position}", "hardware-address": mac.lower(),
+                "ip-addresses": [{"ip-address": item.split("/")[0], "ip-address-type": "ipv4",
+                                  "prefix": int(item.split("/")[1])} for item in listed],
+            })
+        return found
+
+    def execute(self, command: list[str]) -> dict[str, Any]:
+        """`guest-exec`: the few read-only commands that a person or the product looks with."""
+        out, err, code = "", "", 0
+        with contextlib.suppress(IndexError):
+            out, err, code = self._look(command)
+        return {"exitcode": code, "out": out, "err": err}
+
+    def _look(self, command: list[str]) -> tuple[str, str, int]:
+        name = command[0].rsplit("/", 1)[-1]
+        if name == "cloud-init" and command[1] == "status":
+            current = self.disk.cloud_init if self.cloud_init_state != "running" else cloud_init.status(
+                "running", [], {}, "")
+            code = 1 if current.get("status") == "error" else (2 if current.get("recoverable_errors") else 0)
+            if "json" in command[2:] or "--format=json" in command[2:]:
+                return json.dumps(current, indent=1) + "\n", "", code
+            return f"status: {current.get('status', 'not started')}\n", "", code
+        if name in ("tail", "cat"):
+            path = command[-1]
+            count = _count(command) if name == "tail" else 0
+            text = self._text(path)
+            if text is None:
+                return "", f"{name}: {path}: No such file or directory\n", 1
+            return ("".join(f"{line}\n" for line in text.splitlines()[-count:]) if count else text), "", 0
+        if name == "journalctl":
+            unit = next((command[i + 1] for i, word in enumerate(command) if word in ("-u", "--unit")), "")
+            full = unit if "." in unit else f"{unit}.service"
+            lines = self.disk.logs.get(full, [])[-(_count(command) or 400):]
+            return "".join(f"{line}\n" for line in lines) or "-- No entries --\n", "", 0
+        if name == "systemctl" and command[1] in ("is-active", "is-failed"):
+            full = command[-1] if "." in command[-1] else f"{command[-1]}.service"
+            active = full in self._running
+            return ("active\n" if active else "inactive\n"), "", 0 if active else 3
+        if name == "hostname":
+            return f"{self.disk.hostname or self.hardware.name}\n", "", 0
+        if name == "test" and command[1] in ("-e", "-f"):
+            return "", "", 0 if self.disk.exists(command[2]) else 1
+        return "", f"{command[0]}: the lab's guest agent does not know this command\n", 127
+
+    def _text(self, path: str) -> str | None:
+        if path in self.disk.logs:
+            return "".join(f"{line}\n" for line in self.disk.logs[path])
+        file = self.disk.read(path)
+        return file.text if file else None
+
+    # state
+
+    def to_json(self, full: bool = False) -> dict[str, Any]:
+        """What the control API shows; with `full` also what a restart needs."""
+        hw = self.hardware
+        data: dict[str, Any] = {
+            "vmid": hw.vmid, "name": hw.name, "node": hw.node, "uuid": hw.uuid, "on": self.on, "agent": self.agent,
+            "addresses": self.addresses, "disk_id": hw.disk_id,
+            "cloud_init": self.disk.cloud_init.get("status", self.cloud_init_state),
+            "units": sorted(self._running), "supervisor": self.supervisor.describe() if self.supervisor else None,
+        }
+        if full:
+            data["hardware"] = {**hw.__dict__, "macs": list(hw.macs)}
+            data["disk"] = self.disk.to_json()
+        return data
+
+
+def _count(command: list[str]) -> int:
+    for position, word in enumerate(command):
+        if word in ("-n", "--lines") and position + 1 < len(command):
+            return int(command[position + 1])
+        if word.startswith("-n") and word[2:].isdigit():
+            return int(word[2:])
+        if word.startswith("--lines="):
+            return int(word[8:])
+        if word.startswith("-") and word[1:].isdigit():
+            return int(word[1:])
+    return 10 if command[0].rsplit("/", 1)[-1] == "tail" else 0

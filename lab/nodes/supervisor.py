@@ -1,0 +1,372 @@
+"""k3s and RKE2 on one machine: read the configuration, refuse what the real one refuses, be a server or an agent."""
+
+import asyncio
+import ipaddress
+import re
+import secrets
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from lab.kube.http import ApiHandler, Listener
+from lab.kube.identity import load_certificates
+from lab.kube.tls import server_context, serving_certificate
+from lab.nodes import flags, joining, kubelet, manifests, pod_network
+from lab.nodes.authorities import from_disk
+from lab.nodes.authorities import generate as generate_authorities
+from lab.nodes.cluster import SimCluster
+from lab.nodes.kube_vip import KubeVip
+from lab.nodes.registration import Registration
+
+if TYPE_CHECKING:
+    from lab.nodes.machine import Machine
+
+
+class Fatal(Exception):
+    """The supervisor ends with this line in its journal."""
+
+
+def minor(version: str) -> int:
+    """Minor number of a version like `v1.36.5+k3s1`, 0 when it is none."""
+    match = re.match(r"v1\.(\d+)\.", version)
+    return int(match[1]) if match else 0
+
+
+class Supervisor:
+    """One run of `<program> server|agent`, from start to exit."""
+
+    def __init__(self, machine: "Machine", distribution: str, version: str, arguments: list[str], unit: str) -> None:
+        self.machine = machine
+        self.world = machine.world
+        self.distribution = distribution
+        self.version = version
+        self.role = arguments[0] if arguments else ""
+        self.arguments = arguments[1:]
+        self.unit = unit
+        self.config: dict[str, Any] = {}
+        self.node_name = ""
+        self.cluster: SimCluster | None = None
+        self.context: ssl.SSLContext | None = None
+        self.sans: list[str] = []
+        self.handler: ApiHandler | None = None
+        self.registration: Registration | None = None
+        self.vip: KubeVip | None = None
+        self.phase = "starting"
+        self._listeners: list[Listener] = []
+        self._evicted = asyncio.Event()
+        self._why_evicted = ""
+
+    # what the outside sees
+
+    @property
+    def extra_addresses(self) -> list[str]:
+        return [f"{self.vip.address}/32"] if self.vip is not None and self.vip.holds else []
+
+    @property
+    def config_path(self) -> str:
+        return f"/etc/rancher/{self.distribution}/config.yaml"
+
+    @property
+    def data(self) -> str:
+        return f"/var/lib/rancher/{self.distribution}"
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": self.distribution, "version": self.version, "role": self.role, "phase": self.phase,
+                "node": self.node_name, "cluster": self.cluster.id if self.cluster else None,
+                "vip": bool(self.vip and self.vip.holds)}
+
+    def log(self, line: str, level: str = "info") -> None:
+        self.machine.disk.log(self.unit, f'{self.distribution}[1]: level={level} msg="{line}"')
+
+    def evict(self, why: str) -> None:
+        """Ends the server: its etcd member was removed."""
+        self._why_evicted = why
+        self._evicted.set()
+
+    # running
+
+    async def run(self) -> int:
+        """Runs until the power goes or the supervisor ends by itself; returns its exit status."""
+        try:
+            self._read_config()
+            if exits := self.machine.fault.supervisor_exits:
+                raise Fatal(exits)
+            self.log(f"Starting {self.distribution} {self.version}")
+            if self.role == "server":
+                await self._server()
+            else:
+                await self._agent()
+            self.phase = "running"
+            await self._live()
+            raise Fatal(self._why_evicted)
+        except (Fatal, joining.JoinRefused) as fatal:
+            self.log(str(fatal), "fatal")
+            return 1
+
+    async def stop(self) -> None:
+        """Takes everything of this run away at once."""
+        self.phase = "stopped"
+        if self.vip is not None:
+            await self.vip.stop()
+            self.vip = None
+        if self.handler is not None:
+            self.handler.stop.set()
+        for listener in self._listeners:
+            await listener.stop()
+        self._listeners.clear()
+        if self.cluster is not None:
+            if self.cluster.agents.get(self.node_name) is self:
+                del self.cluster.agents[self.node_name]
+                self.cluster.beats(self.node_name)
+            if self.cluster.running.get(self.machine.disk.id) is self:
+                await self.cluster.server_stops(self)
+
+    def _read_config(self) -> None:
+        if self.role not in ("server", "agent"):
+            raise Fatal(f"No help topic for '{self.role}'")
+        file = self.machine.disk.read(self.config_path)
+        text = file.text if file else ""
+        for path, extra in self.machine.disk.below(f"{self.config_path}.d").items():
+            text += f"\n{extra.text}" if path.endswith(".yaml") else ""
+        try:
+            config = yaml.safe_load(text) or {}
+        except yaml.YAMLError as error:
+            problem = str(error).replace("\n", " ")
+            raise Fatal(f"failed to read config file {self.config_path}: yaml: {problem}") from error
+        if not isinstance(config, dict):
+            raise Fatal(f"failed to read config file {self.config_path}: yaml: unmarshal errors: cannot unmarshal into "
+                        "yaml.MapSlice")
+        for argument in self.arguments:
+            name, _, value = argument.lstrip("-").partition("=")
+            config.setdefault(name, value or True)
+        known = flags.known_keys(self.distribution, self.role)
+        for key in config:
+            if str(key).rstrip("+") not in known:
+                raise Fatal(f"flag provided but not defined: -{key}")
+        self.config = {str(key).rstrip("+"): value for key, value in config.items()}
+        self.node_name = str(self.config.get("node-name") or self.machine.disk.hostname or "localhost")
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", self.node_name):
+            raise Fatal(f"Error: failed to validate node name: invalid node name {self.node_name!r}")
+        if name := kubelet.bad_argument(self.config):
+            raise Fatal(f"kubelet exited: failed to parse kubelet flag: unknown flag: --{name}")
+
+    @property
+    def address(self) -> str:
+        """The node's address as the supervisor takes it."""
+        given = flags.split_list(self.config.get("node-ip"))
+        return given[0] if given else self.machine.address
+
+    async def _server(self) -> None:
+        disk = self.machine.disk
+        self._check_server_settings()
+        known = self.world.clusters.get(disk.datastore)
+        if known is not None:
+            if disk.id not in known.members:
+                raise Fatal("this server has been removed from the cluster, and its etcd database must be deleted "
+                            "before it can rejoin")
+            self._check_settled(known)
+            self.cluster = known
+        elif self.config.get("server"):
+            if not self.config.get("token"):
+                raise Fatal("--token is required to join a cluster")
+            self.cluster = await joining.join_server(self)
+        else:
+            self.cluster = self._initialise()
+        cluster = self.cluster
+        self._serve_certificate(cluster)
+        await asyncio.sleep(self.world.timing.api)
+        disk.datastore, disk.member = cluster.id, True
+        await self._listen(cluster)
+        cluster.server_starts(self)
+        self.world.save(self.machine)
+        self.log(f"Kube API server is now running; {self.distribution} is up and running")
+        for line in manifests.apply_folder(cluster.api, disk.below(f"{self.data}/server/manifests"),
+                                           flags.split_list(self.config.get("disable"))):
+            self.log(line, "error")
+        self._start_static_pods(cluster)
+
+    def _check_server_settings(self) -> None:
+        disk = self.machine.disk
+        if not self.machine.addresses:
+            raise Fatal("failed to get default interface: no default routes found in /proc/net/route")
+        for key in ("cluster-cidr", "service-cidr", "cluster-dns"):
+            for value in flags.split_list(self.config.get(key)):
+                try:
+                    ipaddress.ip_address(value) if key == "cluster-dns" else ipaddress.ip_network(value)
+                except ValueError as error:
+                    raise Fatal(f"invalid argument for {key}: {error}") from error
+        arguments = flags.as_list(self.config.get("kube-apiserver-arg"))
+        if unknown := flags.unknown_apiserver_flag(arguments):
+            raise Fatal(f"kube-apiserver exited: unknown flag: --{unknown}")
+        for argument in arguments:
+            name, _, value = argument.lstrip("-").partition("=")
+            if name == "authentication-config":
+                self._check_authentication(value)
+        if self.distribution == "rke2":
+            for cni in flags.split_list(self.config.get("cni")):
+                if cni not in ("none", "canal", "calico", "cilium", "flannel", "multus"):
+                    raise Fatal(f"invalid value {cni!r} for flag --cni")
+        elif str(self.config.get("flannel-backend", "vxlan")) not in ("none", "vxlan", "host-gw", "wireguard-native"):
+            raise Fatal(f"unknown flannel backend {self.config['flannel-backend']!r}")
+        if flags.truth(self.config.get("cluster-init", False)) and self.distribution == "rke2":
+            self.log("cluster-init is ignored", "warning")
+        _ = disk
+
+    def _check_authentication(self, path: str) -> None:
+        """The API server exits when its authentication configuration is missing or wrong (facts 2.11)."""
+        seen = path
+        if self.distribution == "rke2":
+            for mount in flags.as_list(self.config.get("kube-apiserver-extra-mount")):
+                host, _, rest = mount.partition(":")
+                inside = rest.split(":")[0]
+                if inside and (path == inside or path.startswith(inside.rstrip("/") + "/")):
+                    seen = host.rstrip("/") + path[len(inside.rstrip("/")):]
+        file = self.machine.disk.read(seen)
+        if file is None:
+            raise Fatal(f"kube-apiserver exited: failed to read authentication configuration: open {path}: no such file "
+                        "or directory")
+        try:
+            content = yaml.safe_load(file.text)
+        except yaml.YAMLError as error:
+            raise Fatal(f"kube-apiserver exited: failed to decode authentication configuration: {error}") from error
+        versions = ["apiserver.config.k8s.io/v1beta1"] if minor(self.version) >= 30 else []
+        if minor(self.version) >= 34:
+            versions.append("apiserver.config.k8s.io/v1")
+        if (
+            not isinstance(content, dict)
+            or content.get("kind") != "AuthenticationConfiguration"
+            or content.get("apiVersion") not in versions
+        ):
+            raise Fatal("kube-apiserver exited: failed to decode authentication configuration: no kind "
+                        f"{(content or {}).get('kind')!r} is registered for version {(content or {}).get('apiVersion')!r}"
+                        if isinstance(content, dict) else "kube-apiserver exited: couldn't get version/kind")
+        if unknown := sorted(set(content) - {"apiVersion", "kind", "jwt", "anonymous"}):
+            raise Fatal(f'kube-apiserver exited: strict decoding error: unknown field "{unknown[0]}"')
+        if not isinstance(content.get("jwt") or [], list):
+            raise Fatal("kube-apiserver exited: cannot unmarshal into AuthenticationConfiguration.jwt")
+
+    def _check_settled(self, cluster: SimCluster) -> None:
+        if minor(self.version) < minor(cluster.api.version) - 1:
+            raise Fatal(f"server {self.version} is older than its data of {cluster.api.version}")
+
+    def _initialise(self) -> SimCluster:
+        found = from_disk(self.machine.disk, f"{self.data}/server/tls")
+        authorities = found or {}
+        authorities = {**generate_authorities(self.distribution, set(authorities)), **authorities}
+        token = str(self.config.get("token") or secrets.token_hex(16))
+        if token.startswith("K10"):
+            token = token.rsplit(":", 1)[-1]
+        embedded = self.distribution == "rke2" or flags.truth(self.config.get("cluster-init", False))
+        cluster = SimCluster.found(self.world, {
+            "distribution": self.distribution, "version": self.version, "authorities": authorities, "token": token,
+            "agent_token": str(self.config.get("agent-token") or token),
+            "critical": flags.critical(self.distribution, self.config), "config": self.config, "joinable": embedded,
+        })
+        cluster.members[self.machine.disk.id] = self.node_name
+        self.world.clusters[cluster.id] = cluster
+        self.log("Managed etcd cluster initializing" if embedded else "Using SQLite: no other server can join")
+        return cluster
+
+    def _serve_certificate(self, cluster: SimCluster) -> None:
+        service = ipaddress.ip_network(flags.split_list(self.config.get("service-cidr", "10.43.0.0/16"))[0])
+        domain = str(self.config.get("cluster-domain", "cluster.local"))
+        self.sans = [
+            *flags.split_list(self.config.get("tls-san")), self.address, self.node_name, "127.0.0.1", "localhost",
+            "kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{domain}",
+            str(service[1]),
+        ]
+        try:
+            chain, key = serving_certificate(cluster.authorities["server-ca.crt"].encode(),
+                                             cluster.authorities["server-ca.key"].encode(), self.distribution, self.sans)
+            self.context = server_context(chain, key, cluster.authorities["client-ca.crt"].encode())
+        except (ValueError, ssl.SSLError) as error:
+            raise Fatal(f"failed to load server certificate authority: {error}") from error
+
+    async def _listen(self, cluster: SimCluster) -> None:
+        if self.context is None:
+            raise Fatal("no serving certificate")
+        self.registration = Registration(cluster)
+        self.handler = ApiHandler(cluster.api, cluster.client_authorities, f"{self.address}:6443",
+                                  self.registration if self.distribution == "k3s" else None, lambda: cluster.trouble)
+        try:
+            for host, port, answer in self.ports(self.machine.address):
+                listener = Listener(host, port, answer, self.context)
+                await listener.start()
+                self._listeners.append(listener)
+        except OSError as error:
+            raise Fatal(f"listen tcp {self.machine.address}: {error.strerror or error}") from error
+
+    def ports(self, host: str) -> list[tuple[str, int, Callable[..., Awaitable[Any]]]]:
+        """What this server answers at an address: the API, and with RKE2 the supervisor's own port."""
+        if self.handler is None or self.registration is None:
+            return []
+        found: list[tuple[str, int, Callable[..., Awaitable[Any]]]] = [(host, 6443, self.handler)]
+        if self.distribution == "rke2":
+            found.append((host, 9345, self.registration.only))
+        return found
+
+    def _start_static_pods(self, cluster: SimCluster) -> None:
+        for name, file in self.machine.disk.below(f"{self.data}/agent/pod-manifests").items():
+            if not name.endswith((".yaml", ".yml", ".json")):
+                continue
+            vip, problem = KubeVip.from_manifest(self, cluster, file.text)
+            if problem:
+                self.log(f"static pod {name}: {problem}", "error")
+            if vip is not None:
+                self.vip = vip
+                vip.start()
+
+    async def _agent(self) -> None:
+        if not self.config.get("token"):
+            raise Fatal("--token is required")
+        if not self.config.get("server"):
+            raise Fatal("--server is required")
+        self.cluster = await joining.join_agent(self)
+
+    async def _live(self) -> None:
+        """Registers the node and keeps it alive until the server is thrown out."""
+        cluster = self.cluster
+        if cluster is None:
+            raise Fatal("no cluster")
+        await asyncio.sleep(self.world.timing.kubelet)
+        if self.address not in [item.split("/")[0] for item in self.machine.addresses]:
+            self.log(f'kubelet: node IP: "{self.address}" not found in the host\'s network interfaces', "error")
+        elif not self.machine.fault.kubelet_stuck:
+            await self._keep_node(cluster)
+        await self._evicted.wait()
+
+    async def _keep_node(self, cluster: SimCluster) -> None:
+        while cluster.trouble:
+            await self._pause(self.world.timing.tick)
+        name = self.node_name
+        kubelet.register(cluster.api, self.machine.hardware, name, self.address, self.version, self.distribution,
+                         self.role == "server", self.config)
+        cluster.agents[name] = self
+        cluster.beats(name)
+        self.log(f"Node {name} registered")
+        await self._pause(self.world.timing.ready)
+        voter = True if self.role == "server" and cluster.joinable else None
+        last = asyncio.get_running_loop().time()
+        while not self._evicted.is_set():
+            if not cluster.trouble and cluster.api.find("nodes", "", name) is not None:
+                trouble = "held by a fault rule" if self.machine.fault.never_ready else pod_network.ready(cluster)
+                kubelet.set_ready(cluster.api, name, trouble, voter)
+                now = asyncio.get_running_loop().time()
+                if now - last >= self.world.timing.heartbeat:
+                    last = now
+                    kubelet.beat(cluster.api, name)
+            cluster.beats(name)
+            await self._pause(self.world.timing.tick * 2)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._evicted.wait(), seconds)
+        except TimeoutError:
+            return
+
+
+def authorities_of(pem: str) -> int:
+    """Number of certificates in a bundle; the token's hash depends on it."""
+    return len(load_certificates(pem.encode()))
