@@ -7,7 +7,9 @@ from pathlib import Path
 from activities.helm.activities import HelmActivities
 from activities.kubernetes import KubernetesActivities
 from activities.kubernetes.reach import ClusterReach
-from activities.proxmox.sites import SiteClients
+from activities.proxmox import ProxmoxActivities, SiteClients
+from activities.proxmox.self_test import SelfTesting
+from activities.proxmox.watching import Watching
 from activities.records import RecordActivities
 from clients.charts import ChartFolder
 from clients.crossings import Crossing
@@ -37,6 +39,9 @@ class Outfit:
 
         self._groups: tuple[object, ...] = (
             RecordActivities(store, clock),
+            ProxmoxActivities(store, self._sites),
+            Watching(store, self._sites),
+            SelfTesting(store, self._sites),
             KubernetesActivities(store, self._reach, self._sites.of, connect_as, clock),
             HelmActivities(store, self._reach, ChartFolder(charts), crossing),
         )

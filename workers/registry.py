@@ -32,13 +32,14 @@ def name_of(activity: Activity) -> str:
 
 def collect(*groups: object) -> list[Activity]:
     """Every activity among the public methods of the given objects, in the order of their wire names."""
-    found = [
-        getattr(group, attribute)
-        for group in groups
-        for attribute in dir(type(group))
-        if hasattr(getattr(type(group), attribute), "__temporal_activity_definition")
-    ]
-    return sorted(found, key=name_of)
+    found: dict[str, Activity] = {}
+    for group in groups:
+        for attribute in dir(type(group)):
+            activity = getattr(type(group), attribute)
+            # An activity that two groups inherit from one class is still one.
+            if hasattr(activity, "__temporal_activity_definition"):
+                found.setdefault(name_of(activity), getattr(group, attribute))
+    return [found[name] for name in sorted(found)]
 
 
 def for_lane(activities: Sequence[Activity], wanted: Lane) -> list[Activity]:
