@@ -83,7 +83,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], str, bool], ...] = (
 """Texts of the distributions and of cloud-init, the most telling first; (pattern, what it means, final)."""
 
 _SECRETS = re.compile(
-    r"(K10[0-9a-f]{64}::\w+:\S+|\b[a-z0-9]{6}\.[a-z0-9]{16}\b|(?<=token[=: ])\S{8,}"
+    r"(K10[0-9a-f]{64}::\w+:\S+|\b[a-z0-9]{6}\.[a-z0-9]{16}\b|(token|password|secret)[\"']?\s*[=:]\s*\S{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*)",
     re.I,
 )
