@@ -128,7 +128,7 @@ def _done(entry: Mapping[str, Json]) -> bool:
 
 
 def deletions_prepared(journal: Rows, *, reasons: Mapping[int, str] | None = None) -> list[Violation]:
-    """I4: before a VM is deleted it leaves high availability, and its node was drained or the reason not to is recorded.
+    """I4: before a VM is deleted it leaves high availability, and its node was drained or the reason not to is known.
 
     `reasons`: VM id -> "drained" or why not; left out, only high availability is looked at.
     """
