@@ -5,12 +5,14 @@ from activities.proxmox.cloning import Cloning
 from activities.proxmox.placing import Placing
 from activities.proxmox.power import Power
 from activities.proxmox.seeding import Seeding
+from activities.proxmox.self_test import SelfTesting
 from activities.proxmox.sites import SiteClients
 from activities.proxmox.sizing import Sizing
 from activities.proxmox.tasks import Tasks
+from activities.proxmox.watching import Watching
 
 
-class ProxmoxActivities(Tasks, Accounts, Placing, Cloning, Sizing, Seeding, Power):
+class ProxmoxActivities(Accounts, Placing, Cloning, Sizing, Seeding, Power, Watching, SelfTesting, Tasks):
     """All activities of domain.contracts.activities, section proxmox."""
 
 
