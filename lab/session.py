@@ -42,7 +42,21 @@ def start(data: Path, space: int) -> dict[str, Any]:
     nodes = _spawn(
         data,
         "nodes",
-        [sys.executable, "-m", "lab.nodes", "--port", "8009", "--address-base", base, "--data", str(data / "nodes")],
+        [
+            sys.executable,
+            "-m",
+            "lab.nodes",
+            "--host",
+            f"{base}.9",
+            "--port",
+            "8009",
+            "--artifact-host",
+            f"{base}.10",
+            "--artifact-port",
+            "8010",
+            "--data",
+            str(data / "nodes"),
+        ],
         {},
     )
     pve = _spawn(
@@ -73,8 +87,8 @@ def start(data: Path, space: int) -> dict[str, Any]:
         "endpoints": ready["endpoints"],
         "control": ready["control"],
         "fingerprint": ready["fingerprint"],
-        "nodes": f"http://{base}.9:8009",
-        "artifacts": f"http://{base}.10:8010",
+        "nodes": nodes["ready"]["control"],
+        "artifacts": nodes["ready"]["artifacts"],
         "network": {"gateway": f"127.{space + 10}.0.1", "prefix": 16, "base": f"127.{space + 10}"},
         "people": people,
         "charts": str(ROOT / "lab" / "charts"),

@@ -7,6 +7,7 @@ Pool and user carry `trilithon cluster=<id>` in their comment; what does not is 
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from temporalio import activity
@@ -21,6 +22,7 @@ from clients.proxmox.setup import (
     CLUSTER_STORAGE_ROLE,
     role_line,
 )
+from domain.clusters import Mark
 from domain.contracts import activities as names
 from domain.contracts.activities import ClusterRef, Handle
 
@@ -55,6 +57,7 @@ class Accounts(Acting):
             except AlreadyExists:
                 if await self._own_pool(scene) is None:
                     raise
+        await self._mark(scene, Mark.POOL)
 
     @activity.defn(name=names.ENSURE_USER)
     @deed
@@ -73,6 +76,7 @@ class Accounts(Acting):
             except AlreadyExists:
                 if await self._own_user(scene) is None:
                     raise
+        await self._mark(scene, Mark.USER)
 
     @activity.defn(name=names.ENSURE_TOKEN)
     @deed
@@ -90,15 +94,15 @@ class Accounts(Acting):
         if await self._own_user(scene) is None:
             raise final(f"The user {user_of(scene.cluster.id)} is gone. Retry.", "NotOurs")
         there = await self._token_there(scene)
-        if there and await self._store.secrets.has(scope, TOKEN_SECRET):
-            return
-        # An older value must not outlive the token that it belonged to, wherever we die from here on.
-        await self._store.secrets.delete(scope, TOKEN_SECRET)
-        if there:
-            await scene.client.delete(path)
-        answer = await scene.client.post(path, privsep=False, comment=scene.marker)
-        token_id = str(answer.get("full-tokenid") or f"{user_of(scene.cluster.id)}!{TOKEN_NAME}")
-        await self._store.secrets.put(scope, TOKEN_SECRET, f"{token_id}={answer['value']}".encode())
+        if not (there and await self._store.secrets.has(scope, TOKEN_SECRET)):
+            # An older value must not outlive the token that it belonged to, wherever we die from here on.
+            await self._store.secrets.delete(scope, TOKEN_SECRET)
+            if there:
+                await scene.client.delete(path)
+            answer = await scene.client.post(path, privsep=False, comment=scene.marker)
+            token_id = str(answer.get("full-tokenid") or f"{user_of(scene.cluster.id)}!{TOKEN_NAME}")
+            await self._store.secrets.put(scope, TOKEN_SECRET, f"{token_id}={answer['value']}".encode())
+        await self._mark(scene, Mark.TOKEN)
 
     @activity.defn(name=names.GRANT_RIGHTS)
     @deed
@@ -115,6 +119,7 @@ class Accounts(Acting):
         for path, role in _rights(scene):
             if (path, role) not in have:
                 await self._grant(scene, path, role)
+        await self._mark(scene, Mark.RIGHTS)
 
     @activity.defn(name=names.REVOKE_TOKEN)
     @deed
@@ -134,6 +139,7 @@ class Accounts(Acting):
                 if await self._token_there(scene):
                     raise
         await self._store.secrets.delete(f"cluster/{scene.cluster.id}", TOKEN_SECRET)
+        await self._mark(scene, Mark.TOKEN_REVOKED)
 
     @activity.defn(name=names.DELETE_USER)
     @deed
@@ -147,10 +153,9 @@ class Accounts(Acting):
         """
         scene = await self._scene(ref)
         if await self._own_user(scene, strange_is_none=True) is not None:
-            try:
+            with suppress(NotThere):
                 await scene.client.delete(f"access/users/{user_of(scene.cluster.id)}")
-            except NotThere:
-                return
+        await self._mark(scene, Mark.USER_DELETED)
 
     @activity.defn(name=names.REVOKE_RIGHTS)
     @deed
@@ -166,6 +171,7 @@ class Accounts(Acting):
         for path, role in await self._own_acl(scene):
             user = user_of(scene.cluster.id)
             await scene.client.put("access/acl", path=path, roles=role, users=user, delete=True)
+        await self._mark(scene, Mark.RIGHTS_REVOKED)
 
     @activity.defn(name=names.DELETE_POOL)
     @effect
@@ -184,18 +190,21 @@ class Accounts(Acting):
             if getattr(strange, "type", "") != "NotOurs":
                 raise
             await journal.log(f"The pool {scene.pool} is not ours and stays.", "warning")
-            return DONE
+            pool = None
         if pool is None:
+            await self._mark(scene, Mark.POOL_DELETED)
             return DONE
         members = [_member(row) for row in pool.get("members") or ()]
         if members:
             shown = ", ".join(members[:3]) + (" and more" if len(members) > 3 else "")
             return waiting(f"pool {scene.pool} still holds {shown}; move it elsewhere", AWAY_PAUSE)
-        try:
+        with suppress(NotThere):
             await scene.client.delete("pools", poolid=scene.pool)
-        except NotThere:
-            return DONE
         return Handle(done=False, pause=0.05)
+
+    async def _mark(self, scene: Scene, mark: Mark) -> None:
+        """Tells the planner that this has been seen done."""
+        await self._store.clusters.add_marks(scene.cluster.id, mark)
 
     # --- looks ---
 
