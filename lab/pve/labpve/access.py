@@ -69,10 +69,13 @@ class User:
 
 
 class Access:
-    """Everything under /access that is kept. `pools()` names each pool with its member paths."""
+    """Everything under /access that is kept.
 
-    def __init__(self, pools: Callable[[], Iterable[tuple[str, list[str]]]]) -> None:
-        self.pools = pools
+    `members()` are the paths (`/vms/101`, `/storage/x`) of all pool members, `pools_of(path)` the pools of one.
+    """
+
+    def __init__(self, members: Callable[[], Iterable[str]], pools_of: Callable[[str], Iterable[str]]) -> None:
+        self.members, self.pools_of = members, pools_of
         self.users: dict[str, User] = {ROOT: User(password="lab-root")}
         self.groups: dict[str, str | None] = {}
         self.roles: dict[str, frozenset[str]] = built_in_roles()
@@ -164,9 +167,8 @@ class Access:
         if not path.startswith(("/vms/", "/storage/")):
             return set()
         found: set[str] = set()
-        for pool, members in self.pools():
-            if path in members:
-                found.update(self.roles_at(userid, f"/pool/{pool}"))
+        for pool in self.pools_of(path):
+            found.update(self.roles_at(userid, f"/pool/{pool}"))
         return found
 
     def listed(self, userid: str) -> dict[str, dict[str, int]]:
@@ -177,8 +179,7 @@ class Access:
             for part in path.strip("/").split("/"):
                 step += "/" + part
                 paths.add(step)
-        for _pool, members in self.pools():
-            paths.update(members)
+        paths.update(self.members())
         found = {path: self.permissions(userid, path) for path in sorted(paths)}
         return {path: privs for path, privs in found.items() if privs}
 

@@ -28,6 +28,9 @@ OPTIONS = {
     "template",
 }
 CLOUDINIT = {"cicustom", "cipassword", "citype", "ciupgrade", "ciuser", "nameserver", "searchdomain", "sshkeys"}
+CONFIG_PRIVS = [
+    f"VM.Config.{part}" for part in ("Disk", "CDROM", "CPU", "Memory", "Network", "HWType", "Options", "Cloudinit")
+]
 AT_ONCE = {"agent", "description", "hookscript", "lock", "name", "onboot", "protection", "startup", "tags"}
 
 
@@ -212,9 +215,22 @@ class ConfigApi:
                 vm.pending.pop(key, None)
         vm.name = vm.config.get("name") or f"VM {vm.vmid}"
 
+    def _vm(self, request, priv=None):
+        """PVE looks at rights before it looks for the machine: one that is gone, or in no pool yet, is a 403."""
+        vmid, user = request.match_info["vmid"], request[USER]
+        if priv and vmid.isdigit():
+            self.require(user, f"/vms/{vmid}", priv)
+        return super()._vm(request, priv)
+
+    def _vm_to_change(self, request):
+        path, held = f"/vms/{request.match_info['vmid']}", CONFIG_PRIVS
+        if not any(self.allowed(request[USER], path, priv) for priv in held):
+            raise PveError(403, f"Permission check failed ({path}, {'|'.join(held)})")
+        return self._vm(request)
+
     async def _config_put(self, request):
         p = self._verify(request, await params(request))
-        vm = self._vm(request)
+        vm = self._vm_to_change(request)
         updates, deletes = self._precheck(vm, request[USER], p)
         try:
             await self.acquire(vm, "config")
@@ -228,7 +244,7 @@ class ConfigApi:
 
     async def _config_post(self, request):
         p = self._verify(request, await params(request))
-        vm, user = self._vm(request), request[USER]
+        vm, user = self._vm_to_change(request), request[USER]
         updates, deletes = self._precheck(vm, user, p)
 
         async def body():

@@ -49,6 +49,7 @@ class Datacenter(
         self.sites: dict[str, web.TCPSite] = {}
         self.tls: ssl.SSLContext | None = None
         self.client_max_size = 1024**3
+        self.max_requests = 10  # fakepve's own record; ours is the journal
         self.acl = {}  # never None: fakepve then asks allowed(), which is ours
         self._begin()
 
@@ -71,7 +72,7 @@ class Datacenter(
         self.ha_rules: dict[str, dict] = {}
         self.vms, self.tasks, self.tasklog, self.tickets = [], {}, [], {}
         self.failures, self.requests = {}, []
-        self.access = Access(self._pool_paths)
+        self.access = Access(self._pool_members, self._pools_of)
         world.seed(self)
         self.node_by_ip = {state["ip"]: name for name, state in self.nodes.items()}
 
@@ -127,6 +128,7 @@ class Datacenter(
         if state["online"] == online:
             return
         state["online"] = online
+        self.quorate = sum(s["online"] for s in self.nodes.values()) * 2 > len(self.nodes)
         mine = [vm for vm in self.vms if vm.node == name]
         if not online:
             await self.sites.pop(name).stop()

@@ -50,8 +50,17 @@ class NestedPools:
         await super()._pool_delete(v, user)
         self.access.drop_path("/pool/" + v["poolid"])
 
-    def _pool_paths(self):
-        """Each pool with the paths of its members, for the access engine."""
+    def _pool_members(self):
+        """The paths of everything that is in a pool, for the access engine."""
         for name, ids in self.pools.items():
-            storages = self.pool_info.get(name, {}).get("storage", ())
-            yield name, [f"/vms/{vmid}" for vmid in ids] + [f"/storage/{sid}" for sid in storages]
+            yield from (f"/vms/{vmid}" for vmid in ids)
+            yield from (f"/storage/{sid}" for sid in self.pool_info.get(name, {}).get("storage", ()))
+
+    def _pools_of(self, path):
+        """The pools that a VM or storage is a member of."""
+        _, kind, name = path.split("/", 2)
+        for pool, ids in self.pools.items():
+            if (kind == "vms" and name.isdigit() and int(name) in ids) or (
+                kind == "storage" and name in self.pool_info.get(pool, {}).get("storage", ())
+            ):
+                yield pool

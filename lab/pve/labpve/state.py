@@ -68,7 +68,7 @@ def snapshot(dc) -> dict:
                 "type": store["type"],
                 "content": store["content"],
                 "shared": bool(store.get("shared")),
-                "volumes": {n: _volume(dc, sid, n, dc._volumes(sid)[n]) for n in sorted(dc._volumes(sid))},
+                "volumes": {n: _volume(dc, sid, n, vol) for n, vol in sorted(dc._volumes(sid).items())},
             }
             for sid, store in sorted(dc.storages.items())
         },

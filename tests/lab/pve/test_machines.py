@@ -68,6 +68,8 @@ def test_early_in_a_clone_only_the_lock_is_there(lab: Lab, p: Caller) -> None:
     reply = p.post(SRC + "/clone", newid=101, name="n", pool=POOL, full=1, description="ours", target="pve3")
     root = lab.sign_in("root@pam")
     early = root.get("/nodes/pve1/qemu/101/config").data
+    unseen = p.get("/nodes/pve1/qemu/101/config")
+    assert (unseen.status, unseen.message) == (403, "Permission check failed (/vms/101, VM.Audit)")
     assert {k: v for k, v in early.items() if k != "digest"} == {"lock": "clone"}
     assert "101" in p.post("/nodes/pve1/qemu/9002/clone", newid=101, pool=POOL).message
     row = next(r for r in root.get("/cluster/resources", type="vm").data if r["vmid"] == 101)
@@ -147,6 +149,9 @@ def test_config_refusals(lab: Lab, p: Caller) -> None:
     assert first.startswith("virtio=BC:24:11:")
     assert p.put(one + "/config", net0="virtio,bridge=vmbr0").status == 200
     assert p.get(one + "/config").data["net0"] != first
+    assert p.get("/nodes/pve1/qemu/999/config").status == 403
+    assert p.put("/nodes/pve1/qemu/999/config", cores=1).status == 403
+    assert p.delete("/nodes/pve1/qemu/999").status == 403
     assert p.get("/nodes/pve2/qemu/101/config").message == (
         "Configuration file 'nodes/pve2/qemu-server/101.conf' does not exist"
     )

@@ -126,6 +126,11 @@ def test_without_quorum_writes_are_refused(lab: Lab, p: Caller) -> None:
     assert p.get("/cluster/status").data[0]["quorate"] == 0
     assert lab.sign_in("dev@pve").get("/version").status == 200
     lab.control("PUT", "/lab/quorum", {"quorate": True})
+    for node in ("pve2", "pve3"):
+        lab.control("PUT", f"/lab/nodes/{node}", {"online": False})
+    assert p.post("/pools", poolid="trilithon/x").status == 500
+    lab.control("PUT", "/lab/nodes/pve2", {"online": True})
+    assert p.post("/pools", poolid="trilithon/x").status == 200
 
 
 def test_memory_follows_what_runs(lab: Lab, p: Caller) -> None:
