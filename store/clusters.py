@@ -310,7 +310,7 @@ class Clusters:
     async def _hold_virtual_ip(self, writing: Writing, cluster_id: str, site_id: str, spec: ClusterSpec) -> None:
         address = networks.virtual_ip(spec)
         if address is not None:
-            await networks.hold(writing, network_id(site_id, spec.network), address, cluster_id, None)
+            await networks.hold_virtual_ip(writing, network_id(site_id, spec.network), address, cluster_id)
 
     async def _add_revision(
         self, writing: Writing, cluster_id: str, number: int, author: str, spec: ClusterSpec, diff: list[dict[str, Any]]

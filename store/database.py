@@ -36,7 +36,9 @@ def make_engine(url: str, busy_seconds: float = 5.0) -> AsyncEngine:
     """
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
-        engine = create_async_engine(parsed, connect_args={"timeout": busy_seconds}, pool_size=4, max_overflow=8)
+        engine = create_async_engine(
+            parsed, pool_size=4, max_overflow=8, pool_timeout=busy_seconds, connect_args={"timeout": busy_seconds}
+        )
         _prepare_sqlite(engine)
         return engine
     return create_async_engine(
@@ -130,12 +132,13 @@ class Writing:
 class Database:
     """Gives reads and writes to the repositories."""
 
-    def __init__(self, engine: AsyncEngine, clock: Clock) -> None:
+    def __init__(self, engine: AsyncEngine, clock: Clock, busy_seconds: float) -> None:
         self._engine = engine
         self._writing_engine = engine.execution_options(**{WRITES: True})
         if engine.dialect.name == "postgresql":
             self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._clock = clock
+        self._busy_seconds = busy_seconds
         # SQLite has one writer. Within this process writers queue here, in order, instead of polling its file lock.
         self._turn: asyncio.Lock | None = asyncio.Lock() if engine.dialect.name == "sqlite" else None
         self.announced: Callable[[int], None] = lambda seq: None
@@ -158,8 +161,17 @@ class Database:
             async with self._transaction() as writing:
                 yield writing
             return
-        async with self._turn, self._transaction() as writing:
-            yield writing
+        # The queue's patience is bounded too: behind a held file lock every writer would else wait for all before it.
+        try:
+            async with asyncio.timeout(self._busy_seconds):
+                await self._turn.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailable("the database does not answer: earlier writes still wait for it") from error
+        try:
+            async with self._transaction() as writing:
+                yield writing
+        finally:
+            self._turn.release()
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Writing]:

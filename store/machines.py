@@ -18,7 +18,7 @@ from store import networks, tables
 from store.database import Database, Writing
 from store.errors import Conflict, NotFound
 from store.rows import MACHINE_COLUMNS, lock_cluster, lock_site, machine_from
-from store.vmids import VmidSequence
+from store.vmids import next_vmids
 
 _t = tables.machines
 _living = _t.c.gone_at.is_(None)
@@ -62,26 +62,26 @@ class Machines:
         self, writing: Writing, site: Row[Any], cluster: Row[Any], drafts: Sequence[MachineDraft]
     ) -> None:
         spec = ClusterSpec.model_validate(cluster.spec)
-        vmids = await VmidSequence.read(writing, site)
         free = await networks.Free.read(writing, cluster.id, site.id, spec)
-        network = network_id(site.id, spec.network)
+        addresses = {draft.id: free.next() for draft in drafts}
+        vmids = await next_vmids(writing, site, len(drafts))
+        rows = [
+            draft.model_dump(mode="json", include=_DRAFT_FIELDS)
+            | {
+                "cluster_id": cluster.id,
+                "site_id": site.id,
+                "phase": Phase.RESERVED.value,
+                "vmid": vmid,
+                "address": addresses[draft.id],
+                "created_at": writing.now,
+                "phase_at": writing.now,
+            }
+            for draft, vmid in zip(drafts, vmids, strict=True)
+        ]
+        await writing.connection.execute(insert(_t), rows)
+        await networks.hold_for_machines(writing, network_id(site.id, spec.network), cluster.id, addresses)
         for draft in drafts:
-            address = free.next()
-            await writing.connection.execute(
-                insert(_t).values(
-                    **draft.model_dump(mode="json", include=_DRAFT_FIELDS),
-                    cluster_id=cluster.id,
-                    site_id=site.id,
-                    phase=Phase.RESERVED.value,
-                    vmid=vmids.next(),
-                    address=address,
-                    created_at=writing.now,
-                    phase_at=writing.now,
-                )
-            )
-            await networks.hold(writing, network, address, cluster.id, draft.id)
             writing.changed("machine", draft.id, cluster_id=cluster.id, site_id=site.id)
-        await vmids.store(writing)
 
     async def get(self, machine_id: str) -> Machine:
         """A machine, gone ones included. Raises NotFound."""
@@ -184,10 +184,9 @@ class Machines:
             row = await self._lock(writing, machine_id)
             if Phase(row.phase).reached(Phase.DELETING):
                 raise Conflict(f"machine {row.name} is being removed; it gets no other VM id")
-            vmids = await VmidSequence.read(writing, site)
+            (vmid,) = await next_vmids(writing, site, 1)
             back = Phase.PLACED if row.node else Phase.RESERVED
-            await self._set(writing, row, vmid=vmids.next(), phase=back.value)
-            await vmids.store(writing)
+            await self._set(writing, row, vmid=vmid, phase=back.value)
             return await self._read_back(writing, machine_id)
 
     async def note(self, machine_id: str, message: str) -> None:

@@ -6,9 +6,9 @@ again only when nothing else is free, so that a stale neighbour table or a half-
 Every function here runs inside a write transaction that holds the site's lock.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from domain import addresses
 from domain.clusters import ClusterSpec, NetworkSpec
@@ -74,19 +74,30 @@ class Free:
         )
 
 
-async def hold(writing: Writing, network: str, address: str, cluster_id: str, machine_id: str | None) -> None:
-    """Records the holder of an address. Raises InUse when somebody else holds it."""
+async def hold_for_machines(writing: Writing, network: str, cluster_id: str, addresses: Mapping[str, str]) -> None:
+    """Records machines (by id) as the holders of addresses that `Free` gave out under this very lock."""
+    where = (_t.c.network_id == network, _t.c.address.in_(list(addresses.values())), _t.c.released_at.is_not(None))
+    await writing.connection.execute(delete(_t).where(*where))
+    rows = [
+        {"network_id": network, "address": address, "cluster_id": cluster_id, "machine_id": machine_id}
+        for machine_id, address in addresses.items()
+    ]
+    await writing.connection.execute(insert(_t), rows)
+
+
+async def hold_virtual_ip(writing: Writing, network: str, address: str, cluster_id: str) -> None:
+    """Records a cluster's virtual IP. Raises InUse when the address is held already."""
     row = (
         await writing.connection.execute(select(_t).where(_t.c.network_id == network, _t.c.address == address))
     ).one_or_none()
-    values = {"cluster_id": cluster_id, "machine_id": machine_id, "released_at": None}
+    values = {"cluster_id": cluster_id, "machine_id": None, "released_at": None}
     if row is None:
         await writing.connection.execute(insert(_t).values(network_id=network, address=address, **values))
     elif row.released_at is not None:
         await writing.connection.execute(
             update(_t).where(_t.c.network_id == network, _t.c.address == address).values(**values)
         )
-    elif (row.cluster_id, row.machine_id) != (cluster_id, machine_id):
+    elif (row.cluster_id, row.machine_id) != (cluster_id, None):
         raise InUse(f"address {address} is taken on this network by another cluster or machine")
 
 

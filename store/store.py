@@ -75,4 +75,4 @@ def open_store(url: str, key: SecretKey, *, clock: Clock, busy_seconds: float = 
     `url` is `sqlite+aiosqlite:///file` or `postgresql+asyncpg://user:password@host/database`. `clock` gives aware
     times. `busy_seconds` is how long a call waits for a locked or silent database before it raises StoreUnavailable.
     """
-    return Store(Database(make_engine(url, busy_seconds), clock), key)
+    return Store(Database(make_engine(url, busy_seconds), clock, busy_seconds), key)

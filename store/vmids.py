@@ -13,48 +13,55 @@ from store import tables
 from store.database import Writing
 from store.errors import NoFreeVmid
 
+_LOOKED_AT_ONCE = 512
 
-class VmidSequence:
-    """The sequence of one site, read and written under the lock of the site's row."""
 
-    def __init__(self, site: Site, position: int, held: set[int]) -> None:
-        self._site = site
-        self._position = position
-        self._held = held
+async def next_vmids(writing: Writing, site_row: Row[Any], count: int) -> list[int]:
+    """Takes the next `count` ids of the site whose locked row is given (store.rows.lock_site).
 
-    @classmethod
-    async def read(cls, writing: Writing, site_row: Row[Any]) -> "VmidSequence":
-        """`site_row` is the locked row (store.rows.lock_site)."""
-        machines, templates = tables.machines, tables.templates
-        held = set(
-            (
-                await writing.connection.execute(
-                    select(machines.c.vmid).where(machines.c.site_id == site_row.id, machines.c.gone_at.is_(None))
-                )
-            ).scalars()
-        )
-        bodies = await writing.connection.execute(select(templates.c.body).where(templates.c.site_id == site_row.id))
-        for body in bodies.scalars():
-            held.update(body["nodes"].values())
-        return cls(Site.model_validate(site_row.body), site_row.vmid_next, held)
-
-    def next(self) -> int:
-        """Takes the next id. Raises NoFreeVmid when every id of the range is held."""
-        first, last = self._site.vmid_first, self._site.vmid_last
-        candidate = self._position if first <= self._position <= last else first
-        for _ in range(last - first + 1):
-            following = candidate + 1 if candidate < last else first
-            if candidate not in self._held:
-                self._held.add(candidate)
-                self._position = following
-                return candidate
-            candidate = following
+    Ids of living machines and of registered templates are passed over. Raises NoFreeVmid when the range holds too few.
+    """
+    site = Site.model_validate(site_row.body)
+    templates = await _template_vmids(writing, site.id)
+    size = site.vmid_last - site.vmid_first + 1
+    offset = site_row.vmid_next - site.vmid_first
+    start = offset if 0 <= offset < size else 0
+    taken: list[int] = []
+    looked = 0
+    while len(taken) < count and looked < size:
+        window = [
+            site.vmid_first + (start + step) % size for step in range(looked, min(size, looked + _LOOKED_AT_ONCE))
+        ]
+        held = templates | await _held(writing, site.id, window)
+        for vmid in window:
+            looked += 1
+            if vmid not in held:
+                taken.append(vmid)
+                if len(taken) == count:
+                    break
+    if len(taken) < count:
         raise NoFreeVmid(
-            f"site {self._site.name} has no free VM id between {first} and {last}; widen the range of the site"
+            f"site {site.name} has no free VM id between {site.vmid_first} and {site.vmid_last}; "
+            "widen the range of the site"
         )
+    following = site.vmid_first + (start + looked) % size
+    await writing.connection.execute(
+        update(tables.sites).where(tables.sites.c.id == site.id).values(vmid_next=following)
+    )
+    return taken
 
-    async def store(self, writing: Writing) -> None:
-        """Keeps the position for the next reservation."""
-        await writing.connection.execute(
-            update(tables.sites).where(tables.sites.c.id == self._site.id).values(vmid_next=self._position)
-        )
+
+async def _held(writing: Writing, site_id: str, window: list[int]) -> set[int]:
+    machines = tables.machines
+    query = select(machines.c.vmid).where(
+        machines.c.site_id == site_id,
+        machines.c.gone_at.is_(None),
+        machines.c.vmid.between(min(window), max(window)),
+    )
+    return set((await writing.connection.execute(query)).scalars())
+
+
+async def _template_vmids(writing: Writing, site_id: str) -> set[int]:
+    templates = tables.templates
+    bodies = await writing.connection.execute(select(templates.c.body).where(templates.c.site_id == site_id))
+    return {vmid for body in bodies.scalars() for vmid in body["nodes"].values()}

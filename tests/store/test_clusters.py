@@ -134,7 +134,7 @@ async def test_deletion_is_one_generation_once(store: Store, cluster: Cluster) -
         await store.clusters.change_spec(cluster.id, spec(storage="fast"), "ada", first.version)
 
 
-async def test_forget_ends_a_life_and_keeps_the_history(store: Store, cluster: Cluster) -> None:
+async def test_forget_ends_a_life_and_keeps_the_history(store: Store, cluster: Cluster, clock: Clock) -> None:
     (machine,) = await store.machines.reserve(cluster.id, [draft("prod-1")])
     await store.secrets.put(f"cluster/{cluster.id}", "authorities", b"x")
     await store.clusters.request_deletion(cluster.id, "ada")
@@ -149,7 +149,7 @@ async def test_forget_ends_a_life_and_keeps_the_history(store: Store, cluster: C
     assert not await store.secrets.has(f"cluster/{cluster.id}", "authorities")
     assert len(await store.clusters.revisions(cluster.id)) == 2
     assert (await store.clusters.page())[1] == 0
-    assert await store.clusters.unsettled(store.sites._database.now()) == []
+    assert await store.clusters.unsettled(clock.now) == []
     await store.clusters.settle(cluster.id, 2, Outcome.DONE)
     again = await store.clusters.create(spec(), "site-lab", "ada")
     assert again.id != cluster.id

@@ -2,11 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from domain.clusters import Cluster, ClusterStatus, Mark
 from domain.jobs import Job, JobKind, JobPhase
 from domain.machines import Phase
-from store import Store, feed
-from store.database import FEED_KEPT, FEED_PRUNED_EVERY
+from store import Store, database, feed
 from tests.store.builders import draft, site, spec
 
 
@@ -71,16 +72,13 @@ async def test_waiting(store: Store, another: Store, cluster: Cluster) -> None:
     assert await asyncio.gather(*waiting) == [True] * 20
 
 
-async def test_our_own_write_wakes_at_once(store: Store, cluster: Cluster, monkeypatch: object) -> None:
+async def test_our_own_write_wakes_at_once(store: Store, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "POLL_SECONDS", 3600.0)
     last = await store.feed.last()
-    interval, feed.POLL_SECONDS = feed.POLL_SECONDS, 3600.0
-    try:
-        waiting = asyncio.create_task(store.wait_change(last, timeout=30))
-        await asyncio.sleep(0)
-        await store.clusters.set_status(cluster.id, ClusterStatus.AVAILABLE)
-        assert await waiting
-    finally:
-        feed.POLL_SECONDS = interval
+    waiting = asyncio.create_task(store.wait_change(last, timeout=30))
+    await asyncio.sleep(0)
+    await store.clusters.set_status(cluster.id, ClusterStatus.AVAILABLE)
+    assert await waiting
 
 
 async def test_a_write_that_changes_nothing_is_silent(store: Store, cluster: Cluster) -> None:
@@ -97,10 +95,13 @@ async def test_a_write_that_changes_nothing_is_silent(store: Store, cluster: Clu
     assert await store.feed.last() == last
 
 
-async def test_old_changes_go(store: Store, cluster: Cluster) -> None:
+async def test_old_changes_go(store: Store, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "FEED_KEPT", 50)
+    monkeypatch.setattr(database, "FEED_PRUNED_EVERY", 10)
+    (machine,) = await store.machines.reserve(cluster.id, [draft()])
     start = await store.feed.last()
-    async with store.sites._database.write() as writing:
-        for n in range(FEED_KEPT + 2 * FEED_PRUNED_EVERY - start):
-            writing.changed("machine", f"m{n}")
-    assert await store.feed.last() == FEED_KEPT + 2 * FEED_PRUNED_EVERY
-    assert await store.feed.first_kept() == 2 * FEED_PRUNED_EVERY + 1
+    for n in range(start, 74):
+        await store.machines.note(machine.id, f"note {n}")
+    assert await store.feed.last() == 74
+    assert await store.feed.first_kept() == 21
+    assert [change.seq for change in await store.changes_after(0)] == list(range(21, 75))
