@@ -29,7 +29,7 @@ FEED_KEPT = 100_000
 FEED_PRUNED_EVERY = 1_000
 
 
-def make_engine(url: str, busy_seconds: float = 5.0) -> AsyncEngine:
+def make_engine(url: str, busy_seconds: float = 10.0) -> AsyncEngine:
     """An engine for `sqlite+aiosqlite:///file` or `postgresql+asyncpg://...`.
 
     `busy_seconds` is how long a call waits for a locked or silent database before it gives up.

@@ -69,7 +69,7 @@ class Store:
         return await self.feed.wait_change(seq, timeout)
 
 
-def open_store(url: str, key: SecretKey, *, clock: Clock, busy_seconds: float = 5.0) -> Store:
+def open_store(url: str, key: SecretKey, *, clock: Clock, busy_seconds: float = 10.0) -> Store:
     """Opens a migrated store (`migrate`). Connects at the first call, so it succeeds while the database is down.
 
     `url` is `sqlite+aiosqlite:///file` or `postgresql+asyncpg://user:password@host/database`. `clock` gives aware
