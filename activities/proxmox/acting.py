@@ -147,6 +147,10 @@ def effect(
             return waiting(taken.text)
         except NoQuorum as away:
             return waiting(away.text, AWAY_PAUSE)
+        except RightMissing as missing:
+            if await _vm_left(missing, args):
+                return waiting(missing.text, 0.2)
+            raise await _translated(missing, args) from missing
         except (ProxmoxError, StoreError) as error:
             raise await _translated(error, args) from error
 
@@ -181,6 +185,20 @@ async def _translated(error: Exception, args: tuple[object, ...]) -> Application
     if isinstance(error, NotFound):
         return final(f"{error}. It was removed while this step ran.", "NotOurs")
     return ApplicationError(str(error), type=type(error).__name__)
+
+
+async def _vm_left(error: RightMissing, args: tuple[object, ...]) -> bool:
+    """True when the right is missing only because the VM has gone, and its pool's rights with it: look again."""
+    kind, _, number = error.at.strip("/").partition("/")
+    acting, ref = args[0], args[1] if len(args) > 1 else None
+    if kind != "vms" or not number.isdigit() or not isinstance(acting, Acting):
+        return False
+    try:
+        _, client = await acting.sites.by_id(str(getattr(ref, "site_id", "")))
+        rows = await client.get("cluster/resources", type="vm")
+    except (ProxmoxError, StoreError):
+        return False
+    return not any(int(row.get("vmid") or 0) == int(number) for row in rows)
 
 
 async def _site_of(args: tuple[object, ...]) -> Site | None:

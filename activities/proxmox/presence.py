@@ -102,7 +102,8 @@ async def _seen(client: ProxmoxClient, resources: Resources, machine: Machine, r
         return Sight(State.FOREIGN, resources, node=node)
     try:
         config = await client.get(f"nodes/{node}/qemu/{machine.vmid}/config")
-    except NotThere as moved:
+    except (NotThere, RightMissing) as moved:
+        # A VM that was just destroyed has left its pool, and with it our right to ask for it: no right is missing.
         raise Locked(f"VM {machine.vmid} left node {node} while we looked: {moved.text}") from moved
     lock = str(config.get("lock") or "")
     ours = marker_of(config) == machine.marker

@@ -170,19 +170,21 @@ class ProxmoxClient:
             self.crossing.after(name)
 
     async def _on_any_endpoint(self, call: Callable[[str], T], *, changing: bool, first: str | None = None) -> T:
-        order = self._order(first)
-        for position, endpoint in enumerate(order):
+        failure: Unreachable | None = None
+        for endpoint in self._order(first):
             try:
                 answer = await self._thread(partial(call, endpoint), finish=changing)
             except Unreachable as error:
-                last = position == len(order) - 1
-                if last or (changing and error.sent):
+                if changing and error.sent:
                     raise
+                # What a living node says of an absent one tells more than that the absent one does not answer.
+                if failure is None or (error.status and not failure.status):
+                    failure = error
                 continue
             if first is None:
                 self._preferred = self.endpoints.index(endpoint)
             return answer
-        raise AssertionError("unreachable: there is always a last endpoint")
+        raise failure or Unreachable("the site has no endpoints")
 
     def _order(self, first: str | None) -> list[str]:
         turned = [*self.endpoints[self._preferred :], *self.endpoints[: self._preferred]]

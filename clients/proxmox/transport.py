@@ -1,6 +1,7 @@
 """Threads, sessions and words of a failed request: what client and sign-in share below the API."""
 
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -54,7 +55,7 @@ def reason(error: BaseException) -> str:
     """The innermost cause in words, without urllib3's wrappers and object addresses."""
     cause = _causes(error)[-1]
     text = str(getattr(cause, "strerror", None) or cause)
-    return text.rsplit(">: ", 1)[-1] or type(cause).__name__
+    return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", text) or type(cause).__name__
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -85,6 +85,18 @@ async def test_a_dead_endpoint_is_left_for_a_living_one(fake_https: Make) -> Non
     await proxmox.aclose()
 
 
+async def test_what_a_living_endpoint_says_wins_over_a_dead_one(fake_https: Make) -> None:
+    fake = fake_https()
+    fake.answers["GET", "/nodes/pve1/x"] = (595, "No route to host", None)
+    trust = Trust(fingerprint=fake.fingerprint)
+    proxmox = ProxmoxClient([fake.endpoint, closed_port()], TOKEN, trust, timeout=5)
+    with pytest.raises(Unreachable, match="No route to host") as away:
+        await proxmox.get("nodes/pve1/x")
+    assert away.value.status == 595
+    with pytest.raises(Unreachable, match=r"^GET /x: https://127.0.0.1:\d+: Failed to establish .*refused$"):
+        await ProxmoxClient([closed_port()], TOKEN, trust, timeout=5).get("x")
+
+
 async def test_a_lost_answer_is_asked_again_for_reads_only(fake_https: Make) -> None:
     first, second = fake_https(), fake_https()
     for method in ("GET", "POST"):
