@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from clients.proxmox import (
     ApiToken,
@@ -44,17 +44,9 @@ class Gate(Protocol):
         """The person's own privileges; without `path` those on the paths that Proxmox VE lists."""
         ...
 
-    def platform(self, site: Site, token_secret: str) -> "Platform":
+    def platform(self, site: Site, token_secret: str) -> ProxmoxClient:
         """The site as our own account sees it. To be closed by the caller."""
         ...
-
-
-class Platform(Protocol):
-    """Reads with our own account."""
-
-    async def get(self, path: str, /, **params: Any) -> Any: ...
-
-    async def aclose(self) -> None: ...
 
 
 class ProxmoxGate:

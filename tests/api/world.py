@@ -17,10 +17,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 
 from api.app import create_app
 from api.gate import ProxmoxGate
@@ -152,6 +154,8 @@ class Person:
         if self.csrf and method != "GET":
             headers["X-CSRF-Token"] = self.csrf
         headers |= more.pop("headers", {})
+        # The client's own jar would mix the people up.
+        self.http.cookies.clear()
         return await self.http.request(method, f"/api/v1{path}", headers=headers, **more)
 
     async def get(self, path: str, **more: Json) -> httpx.Response:
@@ -205,13 +209,21 @@ def credentials(lab: Lab, name: str) -> dict[str, Json]:
     return {"site": "lab", "realm": realm, "username": user, "password": lab.people[name]["password"]}
 
 
+@cache
+def _application() -> FastAPI:
+    return create_app(None)
+
+
 @asynccontextmanager
 async def open_world(lab: Lab, url: str, key: SecretKey, signed_in: dict[str, tuple[str, str]]) -> AsyncIterator[World]:
     clock = Clock()
     store = open_store(url, key, clock=clock)
     engine = EngineDouble(parked={"job-parked"})
     services = Services(store, ProxmoxGate(), engine, clock, Settings(engine_url="http://temporal.example"))
-    transport = httpx.ASGITransport(create_app(services), client=("127.0.0.1", 5))
+    # One application for all tests: building its routes takes longer than most requests.
+    app = _application()
+    app.state.services = services
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 5))
     async with httpx.AsyncClient(transport=transport, base_url="http://trilithon.test") as http:
         try:
             yield World(lab, store, engine, clock, services, http, signed_in)
