@@ -167,6 +167,6 @@ def shown(value: object, limit: int = 60) -> str:
         text = repr(value) if isinstance(value, str) else str(value)
     except (ValueError, RecursionError):
         # Integers beyond the interpreter's digits limit, and structures that hold themselves.
-        text = f"a {type(value).__name__} too large to show"
+        text = "a value too large to show"
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= limit else text[: limit - 1] + "…"

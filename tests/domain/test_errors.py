@@ -6,7 +6,8 @@ from domain import errors
 from domain.errors import FACES, ErrorCode, shown
 
 _ROW = re.compile(
-    r"^    (?P<code>[a-z][a-z-]+) +(?P<cls>user|rights|capacity|proxmox|network|bug) +(?P<http>\d{3}) +(?P<exit>\d+) +\S"
+    r"^    (?P<code>[a-z][a-z-]+) +(?P<cls>user|rights|capacity|proxmox|network|bug)"
+    r" +(?P<http>\d{3}) +(?P<exit>\d+) +\S"
 )
 
 
@@ -20,6 +21,6 @@ def test_the_docstring_and_the_table_agree() -> None:
 def test_values_are_shown_short_and_on_one_line() -> None:
     assert shown("a\nb") == "'a\\nb'"
     assert len(shown("x" * 500)) == 60
-    assert shown(10**5000) == "a int too large to show"
+    assert shown(10**5000) == "a value too large to show"
     assert shown(3) == "3"
     assert shown("\ud800").isprintable()

@@ -172,7 +172,7 @@ def test_no_document_raises(document: object) -> None:
     assert found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(PLACES), anything), min_size=1, max_size=3), st.sampled_from(["", "n", "bridge"])
 )
