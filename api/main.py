@@ -21,6 +21,7 @@ import uvicorn
 from api.app import create_app
 from api.gate import ProxmoxGate
 from api.services import Services, Settings
+from domain.contracts.jobs import TimeLimits
 from jobs import Engine, EngineSettings
 from store import KeyUnusable, SecretKey, open_store
 
@@ -47,8 +48,9 @@ def from_environment(environment: Mapping[str, str]) -> ApiSettings:
     """Reads TRILITHON_* variables.
 
     TRILITHON_STORE (required), _KEY_FILE, _TEMPORAL (host:port), _NAMESPACE, _TEMPORAL_UI, _HOST, _PORT, _PAGES
-    (folder of the built pages), _TLS_CERTIFICATE and _TLS_KEY (PEM files), _DOCUMENTATION (address). Raises ValueError
-    naming the variable that is missing or wrong.
+    (folder of the built pages), _TLS_CERTIFICATE and _TLS_KEY (PEM files), _DOCUMENTATION (address), _LIMITS (JSON of
+    domain.contracts.jobs.TimeLimits: a job that the API starts has the same as one that a worker starts). Raises
+    ValueError naming the variable that is missing or wrong.
     """
 
     def get(name: str, default: str = "") -> str:
@@ -65,6 +67,10 @@ def from_environment(environment: Mapping[str, str]) -> ApiSettings:
         raise ValueError("TRILITHON_PORT is not a port number")
     if (path("TLS_CERTIFICATE") is None) is not (path("TLS_KEY") is None):
         raise ValueError("TRILITHON_TLS_CERTIFICATE and TRILITHON_TLS_KEY are given together or not at all")
+    try:
+        limits = TimeLimits.model_validate_json(get("LIMITS", "{}"))
+    except ValueError as error:
+        raise ValueError(f"TRILITHON_LIMITS is not readable: {error}") from error
     settings = ApiSettings(
         store_url=get("STORE"),
         key_file=path("KEY_FILE"),
@@ -72,6 +78,7 @@ def from_environment(environment: Mapping[str, str]) -> ApiSettings:
             address=get("TEMPORAL", "127.0.0.1:7233"),
             namespace=get("NAMESPACE", "default"),
             ui=get("TEMPORAL_UI"),
+            limits=limits,
         ),
         host=get("HOST", "127.0.0.1"),
         port=int(get("PORT", "8080")),

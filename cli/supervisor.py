@@ -14,7 +14,7 @@ from cli.output import say
 
 _PR_SET_PDEATHSIG = 1
 _PAUSE_FIRST, _PAUSE_MAX = 0.2, 10.0
-_STEADY = 30.0
+_STEADY = 3.0
 """Seconds after which a process counts as steady and its next restart is quick again."""
 STOP_LIMIT = 30.0
 
