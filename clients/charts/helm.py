@@ -37,6 +37,9 @@ class Helm:
         crossing: told of every mutating call (crash-point tests).
     """
 
+    worker = "clients.charts.worker"
+    """The module that runs as the subprocess."""
+
     def __init__(self, kubeconfig: str, *, limit: float = 60.0, crossing: Crossing = UNWATCHED) -> None:
         self._kubeconfig = kubeconfig
         self._limit = limit
@@ -67,7 +70,7 @@ class Helm:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "clients.charts.worker",
+            self.worker,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
