@@ -2,7 +2,6 @@
 
 from activities.proxmox.accounts import Accounts
 from activities.proxmox.cloning import Cloning
-from activities.proxmox.placing import Placing
 from activities.proxmox.power import Power
 from activities.proxmox.seeding import Seeding
 from activities.proxmox.self_test import SelfTesting
@@ -12,7 +11,7 @@ from activities.proxmox.tasks import Tasks
 from activities.proxmox.watching import Watching
 
 
-class ProxmoxActivities(Accounts, Placing, Cloning, Sizing, Seeding, Power, Watching, SelfTesting, Tasks):
+class ProxmoxActivities(Accounts, Cloning, Sizing, Seeding, Power, Watching, SelfTesting, Tasks):
     """All activities of domain.contracts.activities, section proxmox."""
 
 

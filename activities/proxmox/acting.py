@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from temporalio.exceptions import ApplicationError
 
+from activities.proxmox.presence import Sight, own_task
 from activities.proxmox.sites import SiteClients
 from clients.proxmox import (
     AlreadyExists,
@@ -101,6 +102,14 @@ class Acting:
         """Called right before an effect. Raises when a younger attempt has taken the machine meanwhile."""
         if not scene.attempt or not await self._store.machines.holds(scene.machine.id, scene.attempt):
             raise ApplicationError(f"A younger attempt works on {scene.machine.name}.", type="Superseded")
+
+    async def _before_task(self, scene: MachineScene, sight: Sight) -> Handle | None:
+        """Called right before a call that becomes a task of the VM: one that we have running already is waited for."""
+        upid = await own_task(scene.client, sight, scene.machine)
+        if upid:
+            return Handle(done=False, upid=upid)
+        await self._still_held(scene)
+        return None
 
     async def _reach(self, scene: MachineScene, phase: Phase) -> None:
         """Writes how far the machine has been seen to be; never back."""

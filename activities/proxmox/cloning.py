@@ -5,7 +5,8 @@ from typing import Any
 from temporalio import activity
 
 from activities import journal
-from activities.proxmox.acting import AWAY_PAUSE, DONE, Acting, MachineScene, after_task, effect, final, waiting
+from activities.proxmox.acting import AWAY_PAUSE, DONE, MachineScene, after_task, effect, final, waiting
+from activities.proxmox.placing import Placing
 from activities.proxmox.presence import Resources, Sight, State, look
 from activities.proxmox.vm_config import drives, is_cdrom, storage_of, system_disk
 from clients.proxmox import NotThere
@@ -17,7 +18,7 @@ _BURNS = 20
 """How many foreign VM ids one call walks past before it asks for another look."""
 
 
-class Cloning(Acting):
+class Cloning(Placing):
     """proxmox.clone_machine."""
 
     @activity.defn(name=names.CLONE_MACHINE)
@@ -39,6 +40,12 @@ class Cloning(Acting):
                     return DONE
                 case State.MAKING:
                     return Handle(done=False, upid=sight.upid, waiting_for=sight.why, pause=2.0)
+                case State.AWAY if sight.id_free and not scene.machine.phase.reached(Phase.CLONED):
+                    # Its node went away before anything of it existed: another allowed node may take it.
+                    placed = await self._place(scene, sight.resources)
+                    if not placed.done:
+                        return placed
+                    scene = scene.of(await self._store.machines.get(scene.machine.id))
                 case State.AWAY:
                     return waiting(sight.why, AWAY_PAUSE)
                 case State.FOREIGN:

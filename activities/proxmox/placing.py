@@ -37,8 +37,13 @@ class Placing(Acting):
         scene = await self._take(ref)
         if scene.machine.phase.reached(Phase.PLACED) and scene.machine.node and scene.machine.template_vmid:
             return DONE
-        resources = await Resources.read(scene.client)
+        return await self._place(scene, await Resources.read(scene.client))
+
+    async def _place(self, scene: MachineScene, resources: Resources) -> Handle:
+        """Chooses anew, from what was just read; also for a machine whose node went away before its VM was made."""
         template = await self._template(scene, resources)
+        if isinstance(template, Handle):
+            return template
         facts = await node_facts(scene.client, resources)
         await self._still_held(scene)
 
@@ -67,19 +72,27 @@ class Placing(Acting):
             await self._store.machines.note(scene.machine.id, "")
         return DONE
 
-    async def _template(self, scene: MachineScene, resources: Resources) -> Template:
-        """The registered template that suits best, with the nodes where it really is now.
+    async def _template(self, scene: MachineScene, resources: Resources) -> Template | Handle:
+        """The registered template that suits best, with the nodes where it really is now; or what to wait for.
 
         One whose disks lie on the cluster's own storage comes first: it can be cloned in place. A template can be
         cloned to another node only where both storages are shared (facts/proxmox.md 1.9).
         """
         spec = scene.cluster.spec
         registered = await self._store.templates.find_all(scene.site.id, spec.distribution, scene.machine.version)
-        here = [
+        there = [
             (template, {str(row["node"]): vmid for vmid, row in _rows_of(template, resources)})
             for template in registered
         ]
-        here = [(template, nodes) for template, nodes in here if nodes]
+        # The node that keeps a template's configuration is the one that clones it, wherever its disks are.
+        online = [
+            (template, {node: vmid for node, vmid in nodes.items() if not resources.offline(node)})
+            for template, nodes in there
+        ]
+        here = [(template, nodes) for template, nodes in online if nodes]
+        away = sorted({node for _, nodes in there for node in nodes if resources.offline(node)})
+        if not here and away:
+            return waiting(f"node {away[0]} is offline, which keeps the template", AWAY_PAUSE)
         if not here:
             known = "none is registered" if not registered else "the registered ones are gone or cannot be seen"
             raise final(

@@ -31,7 +31,9 @@ class Power(Acting):
         if sight.running:
             await self._reach(scene, Phase.STARTED)
             return DONE
-        await self._still_held(scene)
+        running = await self._before_task(scene, sight)
+        if running is not None:
+            return running
         try:
             upid = await scene.client.post(f"nodes/{sight.node}/qemu/{scene.machine.vmid}/status/start")
         except Failed as error:
@@ -83,7 +85,9 @@ class Power(Acting):
                 return Handle(done=False, upid=sight.upid, waiting_for=sight.why, pause=2.0)
             case State.OURS if sight.running:
                 return await self._stop(scene, sight)
-        await self._still_held(scene)
+        running = await self._before_task(scene, sight)
+        if running is not None:
+            return running
         path = f"nodes/{sight.node}/qemu/{scene.machine.vmid}"
         try:
             upid = await scene.client.delete(path, purge=True, **{"destroy-unreferenced-disks": True})
@@ -92,7 +96,9 @@ class Power(Acting):
         return after_task(upid)
 
     async def _stop(self, scene: MachineScene, sight: Sight) -> Handle:
-        await self._still_held(scene)
+        running = await self._before_task(scene, sight)
+        if running is not None:
+            return running
         path = f"nodes/{sight.node}/qemu/{scene.machine.vmid}/status/stop"
         try:
             return after_task(await scene.client.post(path))

@@ -74,6 +74,8 @@ class Sight:
     config: Row = field(default_factory=dict)
     upid: str = ""
     why: str = ""
+    id_free: bool = False
+    """Nobody in the datacenter has the VM id."""
 
 
 async def look(client: ProxmoxClient, machine: Machine) -> Sight:
@@ -121,8 +123,8 @@ def _absent(resources: Resources, machine: Machine) -> Sight:
     """Not there. It is no proof while the node that it was last on cannot be seen."""
     if resources.offline(machine.node):
         why = f"node {machine.node} is offline; whether VM {machine.vmid} is on it cannot be seen"
-        return Sight(State.AWAY, resources, node=machine.node or "", why=why)
-    return Sight(State.ABSENT, resources)
+        return Sight(State.AWAY, resources, node=machine.node or "", why=why, id_free=True)
+    return Sight(State.ABSENT, resources, id_free=True)
 
 
 async def taken(client: ProxmoxClient, vmid: int) -> bool:
@@ -147,8 +149,16 @@ async def own_clone_task(client: ProxmoxClient, resources: Resources, machine: M
     return await active_task(client, node, "qmclone", {str(machine.template_vmid), str(machine.vmid)})
 
 
-async def active_task(client: ProxmoxClient, node: str, kind: str, ids: set[str]) -> str:
-    """The UPID of a running task of our own account on a node, or empty."""
+async def own_task(client: ProxmoxClient, sight: Sight, machine: Machine) -> str:
+    """The UPID of a task that our own account already has running on the machine's VM, or empty.
+
+    Asked right before a call that becomes a task: the answer to an earlier one may have been lost (quality.md F7).
+    """
+    return await active_task(client, sight.node, None, {str(machine.vmid)})
+
+
+async def active_task(client: ProxmoxClient, node: str, kind: str | None, ids: set[str]) -> str:
+    """The UPID of a running task of our own account on a node, of a kind or of any, or empty."""
     try:
         rows = await client.get(f"nodes/{node}/tasks", source="active", typefilter=kind, limit=500)
     except RightMissing:
@@ -156,6 +166,6 @@ async def active_task(client: ProxmoxClient, node: str, kind: str, ids: set[str]
     users = {client.account, client.account.partition("!")[0]}
     for row in rows:
         running = not row.get("endtime") and row.get("status") in (None, "", "running", "RUNNING")
-        if running and row.get("type") == kind and str(row.get("user")) in users and str(row.get("id")) in ids:
+        if running and str(row.get("user")) in users and str(row.get("id")) in ids and kind in (None, row.get("type")):
             return str(row["upid"])
     return ""

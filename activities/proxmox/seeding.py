@@ -112,7 +112,9 @@ class Seeding(Acting):
         slot = free_cdrom_slot(sight.config)
         if slot is None:
             raise final(f"VM {scene.machine.vmid} has no free slot for its boot ISO.", "TemplateMissing")
-        await self._still_held(scene)
+        running = await self._before_task(scene, sight)
+        if running is not None:
+            return running
         path = f"nodes/{sight.node}/qemu/{scene.machine.vmid}/config"
         drive = {slot: f"{volume(scene)},media=cdrom"}
         return after_task(await scene.client.post(path, digest=sight.config.get("digest"), **drive))
@@ -134,7 +136,9 @@ class Seeding(Acting):
         slots = slots_with(sight.config, volume(scene)) if sight.state is State.OURS else []
         if not slots:
             return DONE
-        await self._still_held(scene)
+        running = await self._before_task(scene, sight)
+        if running is not None:
+            return running
         path = f"nodes/{sight.node}/qemu/{scene.machine.vmid}/config"
         empty = dict.fromkeys(slots, "none,media=cdrom")
         return after_task(await scene.client.post(path, digest=sight.config.get("digest"), **empty))

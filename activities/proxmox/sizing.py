@@ -39,7 +39,9 @@ class Sizing(Acting):
         if sight.running:
             # It runs before we ever started it: somebody else did. Half its settings would only become pending.
             raise not_started_by_us(scene.machine)
-        await self._still_held(scene)
+        running = await self._before_task(scene, sight)
+        if running is not None:
+            return running
         digest = sight.config.get("digest")
         path = f"nodes/{sight.node}/qemu/{scene.machine.vmid}/config"
         return after_task(await scene.client.post(path, digest=digest, **changed))
@@ -66,7 +68,9 @@ class Sizing(Acting):
         if size_of(drives(sight.config)[disk]) >= scene.machine.disk_gib * _GIB:
             await self._reach(scene, Phase.CONFIGURED)
             return DONE
-        await self._still_held(scene)
+        running = await self._before_task(scene, sight)
+        if running is not None:
+            return running
         path = f"nodes/{sight.node}/qemu/{scene.machine.vmid}/resize"
         return after_task(await scene.client.put(path, disk=disk, size=f"{scene.machine.disk_gib}G"))
 

@@ -11,6 +11,7 @@ from activities.proxmox.accounts import user_of
 from clients.proxmox import ApiToken, ProxmoxClient, Trust
 from domain.contracts.activities import Handle
 from domain.machines import Phase
+from domain.placement import Placement
 from tests.activities.proxmox.conftest import AHEAD, Build, World
 
 
@@ -364,9 +365,33 @@ async def test_a_task_of_a_node_that_died_is_not_waited_for_ever(world: World) -
     assert "node pve1 is offline" in handle.waiting_for
 
 
-async def test_endpoints_fail_over_while_a_node_is_away(world: World) -> None:
+async def test_a_node_that_goes_before_the_clone_gives_the_machine_to_another(world: World) -> None:
+    (machine,) = world.machines
+    await world.groundwork()
+    await world.store.machines.place(machine.id, lambda _: Placement(node="pve2", template_vmid=9002))
+    world.datacenter.control("PUT", "nodes/pve2", {"online": False})
+    await world.drive(world.activities.clone_machine, world.of(machine))
+    vm = world.datacenter.vm(machine.vmid)
+    assert vm is not None
+    assert vm["node"] == (await world.fresh(machine)).node != "pve2"
+
+
+async def test_chosen_nodes_that_are_all_down_are_waited_for(build: Build) -> None:
+    world = await build(allowed_nodes=("pve2",))
+    (machine,) = world.machines
+    await world.groundwork()
+    await world.create(machine, up_to="place_machine")
+    world.datacenter.control("PUT", "nodes/pve2", {"online": False})
+    handle = await world.activities.clone_machine(world.of(machine))
+    assert "pve2: offline" in handle.waiting_for
+    world.datacenter.control("PUT", "nodes/pve2", {"online": True})
+    await world.drive(world.activities.clone_machine, world.of(machine))
+
+
+async def test_a_node_that_keeps_the_template_is_waited_for(world: World) -> None:
+    """All endpoints but the dead node's are used meanwhile."""
     world.datacenter.control("PUT", "nodes/pve1", {"online": False})
     await world.groundwork()
     (machine,) = world.machines
     handle: Handle = await world.activities.place_machine(world.of(machine))
-    assert handle.waiting_for or handle.done
+    assert handle.waiting_for == "node pve1 is offline, which keeps the template"
