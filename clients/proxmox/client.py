@@ -30,7 +30,7 @@ from proxmoxer.core import ProxmoxResource, ResourceException
 
 from clients.crossings import UNWATCHED, Crossing
 from clients.proxmox.errors import NotTrusted, ProxmoxError, Unreachable, classify, mask
-from clients.proxmox.transport import DEFAULT_TIMEOUT, THREADS, never_connected, prepare, reason
+from clients.proxmox.transport import DEFAULT_TIMEOUT, THREADS, distrusted, never_connected, prepare, reason
 from clients.proxmox.trust import Trust, base_url
 from domain.sites import Site
 
@@ -170,12 +170,12 @@ class ProxmoxClient:
             self.crossing.after(name)
 
     async def _on_any_endpoint(self, call: Callable[[str], T], *, changing: bool, first: str | None = None) -> T:
-        failure: Unreachable | None = None
+        failure: ProxmoxError | None = None
         for endpoint in self._order(first):
             try:
                 answer = await self._thread(partial(call, endpoint), finish=changing)
-            except Unreachable as error:
-                if changing and error.sent:
+            except (Unreachable, NotTrusted) as error:
+                if changing and isinstance(error, Unreachable) and error.sent:
                     raise
                 # What a living node says of an absent one tells more than that the absent one does not answer.
                 if failure is None or (error.status and not failure.status):
@@ -217,11 +217,12 @@ class ProxmoxClient:
         except ResourceException as error:
             fields = error.errors if isinstance(error.errors, dict) else None
             problem = classify(error.status_code, self._mask(error.content or ""), fields, method=method, path=where)
-        except requests.exceptions.SSLError as error:
-            problem = NotTrusted(self._mask(f"{endpoint}: {reason(error)}"), method=method, path=where)
         except requests.exceptions.RequestException as error:
-            sent = not never_connected(error)
-            problem = Unreachable(self._mask(f"{endpoint}: {reason(error)}"), sent=sent, method=method, path=where)
+            words = self._mask(f"{endpoint}: {reason(error)}")
+            if distrusted(error):
+                problem = NotTrusted(words, method=method, path=where)
+            else:
+                problem = Unreachable(words, sent=not never_connected(error), method=method, path=where)
         except ProxmoxError as error:
             problem = error
         else:

@@ -17,7 +17,7 @@ import requests
 
 from clients.proxmox.client import ProxmoxClient
 from clients.proxmox.errors import NotSupported, NotTrusted, ProxmoxError, Refused, Unreachable, classify, mask
-from clients.proxmox.transport import DEFAULT_TIMEOUT, THREADS, prepare, reason
+from clients.proxmox.transport import DEFAULT_TIMEOUT, THREADS, distrusted, prepare, reason
 from clients.proxmox.trust import Trust, base_url
 
 TICKET_LIFETIME = 7200
@@ -192,8 +192,7 @@ def _ask(endpoint: str, trust: Trust, timeout: float, method: str, path: str, pa
                 return answer.json()["data"]
             words = mask(answer.reason or "", secrets)
             problem = classify(answer.status_code, words, method=method, path=f"/{path}")
-    except requests.exceptions.SSLError as error:
-        problem = NotTrusted(mask(f"{endpoint}: {reason(error)}", secrets))
     except (requests.exceptions.RequestException, ValueError, KeyError) as error:
-        problem = Unreachable(mask(f"{endpoint}: {reason(error)}", secrets), sent=True)
+        words = mask(f"{endpoint}: {reason(error)}", secrets)
+        problem = NotTrusted(words) if distrusted(error) else Unreachable(words, sent=True)
     raise problem from None

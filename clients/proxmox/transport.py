@@ -2,6 +2,7 @@
 
 import logging
 import re
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -49,6 +50,15 @@ def never_connected(error: BaseException) -> bool:
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return True
     return any(isinstance(cause, NewConnectionError) for cause in _causes(error))
+
+
+def distrusted(error: BaseException) -> bool:
+    """True when the handshake failed over the certificate. Any other TLS error may come after the request was sent."""
+    words = ("certificate verify failed", "ingerprint", "doesn't match", "Hostname mismatch")
+    return any(
+        isinstance(cause, ssl.SSLCertVerificationError) or any(word in str(cause) for word in words)
+        for cause in _causes(error)
+    )
 
 
 def reason(error: BaseException) -> str:

@@ -85,6 +85,13 @@ async def test_a_dead_endpoint_is_left_for_a_living_one(fake_https: Make) -> Non
     await proxmox.aclose()
 
 
+async def test_an_endpoint_with_another_certificate_is_left_for_a_pinned_one(fake_https: Make) -> None:
+    strange, fake = fake_https(), fake_https()
+    fake.answers["POST", "/x"] = (200, "OK", "done")
+    assert await client(strange, fake, trust=Trust(fingerprint=fake.fingerprint)).post("x") == "done"
+    assert strange.seen == []
+
+
 async def test_what_a_living_endpoint_says_wins_over_a_dead_one(fake_https: Make) -> None:
     fake = fake_https()
     fake.answers["GET", "/nodes/pve1/x"] = (595, "No route to host", None)
