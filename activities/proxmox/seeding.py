@@ -146,9 +146,9 @@ class Seeding(Acting):
     @activity.defn(name=names.DELETE_SEED)
     @effect
     async def delete_seed(self, ref: MachineRef) -> Handle:
-        """Deletes the boot ISO from the site's ISO storage.
+        """Deletes the boot ISO from the site's ISO storage; the last step of a machine that has joined.
 
-        Effect: the file that we recorded as uploaded; no other.
+        Effect: the file that we recorded as uploaded; no other. A joined machine's phase becomes Ready.
         Key: the machine's record of its upload.
         Done-when: nothing was ever uploaded, or the file is not there.
         Final: none of its own.
@@ -156,14 +156,14 @@ class Seeding(Acting):
         scene = await self._take(ref)
         seed = await self._seed(scene)
         if seed is None:
-            return DONE
+            return await self._seedless(scene)
         storage = scene.site.iso_storage
         node, why = await self._node_for_storage(scene, seed.node)
         if why:
             return waiting(why, AWAY_PAUSE)
         if await seed_size(scene.client, storage, node, scene.machine.iso_name) is None:
             await self._store.secrets.delete(f"cluster/{scene.cluster.id}", _name(scene))
-            return DONE
+            return await self._seedless(scene)
         if scene.attempt:
             await self._still_held(scene)
         try:
@@ -171,6 +171,12 @@ class Seeding(Acting):
         except NotThere:
             upid = None
         return after_task(upid)
+
+    async def _seedless(self, scene: MachineScene) -> Handle:
+        """Nothing of the boot ISO is left: a machine whose node has joined and is Ready is complete."""
+        if scene.machine.phase is Phase.JOINED:
+            await self._reach(scene, Phase.READY)
+        return DONE
 
     async def _node_for_storage(self, scene: MachineScene, node: str) -> tuple[str, str]:
         """The node to ask for the ISO storage: the one it went to, or any that shares the storage; or why to wait."""
