@@ -1,16 +1,18 @@
 """The activities on a cluster's own API: waits for nodes, taints, the cloud controller's Secret."""
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities import journal
 from activities.kubernetes import nodes as node_facts
-from activities.kubernetes.cloud_config import NAMESPACE, SECRET, cloud_config
+from activities.kubernetes.cloud_config import CONFIG_KEY, NAMESPACE, SECRET, cloud_config
 from activities.kubernetes.evidence import gather
 from activities.kubernetes.reach import ClusterReach
 from clients.kubernetes import KubernetesError
@@ -165,21 +167,24 @@ class KubernetesActivities:
 
         Effect: Secret `kube-system/proxmox-cloud-controller-manager`.
         Key: the Secret's name; server-side apply under our field manager.
-        Done-when: the API server has accepted it.
+        Done-when: the Secret holds exactly this configuration.
         Final: none.
         """
         cluster, machines = await self._load(ref.cluster_id)
         site = await self._store.sites.get(cluster.site_id)
-        token = await self._cluster_token(cluster)
+        wanted = cloud_config(site, await self._cluster_token(cluster))
         client = await self._reach.any(cluster, machines)
+        path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"
+        if _configuration(await client.find(path)) == wanted:
+            return
         await client.apply(
-            f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}",
+            path,
             {
                 "apiVersion": "v1",
                 "kind": "Secret",
                 "metadata": {"name": SECRET, "namespace": NAMESPACE},
                 "type": "Opaque",
-                "stringData": {"config.yaml": cloud_config(site, token)},
+                "stringData": {CONFIG_KEY: wanted},
             },
         )
 
@@ -319,6 +324,15 @@ class KubernetesActivities:
 
     async def _load(self, cluster_id: str) -> tuple[Cluster, list[Machine]]:
         return await self._store.clusters.get(cluster_id), await self._store.machines.of_cluster(cluster_id)
+
+
+def _configuration(secret: dict[str, Any] | None) -> str | None:
+    """The configuration that a Secret holds, None where there is none that can be read."""
+    try:
+        coded = ((secret or {}).get("data") or {})[CONFIG_KEY]
+        return base64.b64decode(coded, validate=True).decode()
+    except (KeyError, ValueError):
+        return None
 
 
 def _one(machines: Sequence[Machine], machine_id: str) -> Machine:

@@ -14,6 +14,8 @@ RELEASE = "proxmox-cloud-controller-manager"
 CHART = "proxmox-cloud-controller-manager"
 NAMESPACE = "kube-system"
 SECRET = "proxmox-cloud-controller-manager"  # noqa: S105 - the Secret's name
+CONFIG_KEY = "config.yaml"
+"""Where in the Secret the configuration lies."""
 
 
 def cloud_config(site: Site, token: ApiToken) -> str:
@@ -48,7 +50,7 @@ def chart_values() -> dict[str, Any]:
     return {
         "useDaemonSet": True,
         "existingConfigSecret": SECRET,
-        "existingConfigSecretKey": "config.yaml",
+        "existingConfigSecretKey": CONFIG_KEY,
         "enabledControllers": ["cloud-node", "cloud-node-lifecycle"],
         "affinity": {
             "nodeAffinity": {
