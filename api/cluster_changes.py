@@ -85,11 +85,7 @@ async def create(caller: AtSite, spec: ClusterSpec) -> Accepted:
     try:
         cluster = await services.store.clusters.create(spec, site.id, caller.person.known_as)
     except AlreadyExists as error:
-        raise Conflicting(
-            ErrorCode.ALREADY_EXISTS,
-            f"The name {spec.namespace}/{spec.name} is taken.",
-            "Choose another name, or change the cluster that has it if you may see it.",
-        ) from error
+        raise taken(spec.namespace, spec.name) from error
     except InUse as error:
         raise refuse(
             [
@@ -103,6 +99,15 @@ async def create(caller: AtSite, spec: ClusterSpec) -> Accepted:
         ) from error
     await record(caller, "cluster.create", cluster)
     return await _told(caller, cluster, changed=True)
+
+
+def taken(namespace: str, name: str) -> Conflicting:
+    """The refusal of a name that a living cluster has. It says no more: the person may not see that cluster."""
+    return Conflicting(
+        ErrorCode.ALREADY_EXISTS,
+        f"The name {namespace}/{name} is taken.",
+        "Choose another name, or apply to the cluster that has it if you may change it.",
+    )
 
 
 async def delete(caller: AtSite, cluster: Cluster) -> Accepted:

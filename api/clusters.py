@@ -85,9 +85,14 @@ async def create_cluster(
     """Creates a cluster from its manifest; 202 when its job starts later; with `dryRun` 200 and a preview."""
 
     async def work() -> Answer:
+        namespace, name = _names(body)
+        existing = await caller.services.store.clusters.find(namespace, name)
+        if existing is not None and not dry_run:
+            # Before the rules: a cluster's own addresses would be called taken by itself.
+            raise changes.taken(namespace, name)
         spec, broken = await changes.judged(caller, body)
         if dry_run:
-            return 200, changes.preview(*_names(body), None, spec, broken)
+            return 200, changes.preview(namespace, name, None, spec, broken)
         if spec is None:
             raise changes.refuse(broken)
         accepted = await changes.create(caller, spec)
