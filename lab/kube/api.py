@@ -78,6 +78,7 @@ class KubeApi:
                     "value": value,
                 }
             )
+        self.store.compact()
 
     def _learn_custom_kinds(self) -> None:
         definitions = self.registry.named("customresourcedefinitions", "apiextensions.k8s.io")
@@ -132,7 +133,7 @@ class KubeApi:
         if self.store.get(resource.storage, key_of(obj)) is not None:
             raise refusals.already_exists(resource, data["name"])
         self._guard_roles(resource, None, obj, call)
-        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
             data.pop(field, None)
         data["uid"] = str(uuid.uuid4())
         data["creationTimestamp"] = now_text()
@@ -152,8 +153,7 @@ class KubeApi:
             raise refusals.not_found(target.resource, target.name)
         if meta(obj).get("name") != target.name:
             raise refusals.bad_request(
-                "the name of the object (%s) does not match the name on the URL (%s)"
-                % (meta(obj).get("name"), target.name)
+                f"the name of the object ({meta(obj).get('name')}) does not match the name on the URL ({target.name})"
             )
         given = meta(obj).get("resourceVersion")
         needs = target.resource.custom or target.resource.plural in _UPDATE_NEEDS_REVISION
@@ -269,7 +269,7 @@ class KubeApi:
         if owned:
             data["managedFields"] = fields
         else:
-            if fields == []:
+            if fields in ([], [{}]):
                 data["managedFields"] = []
             ownership.note_update(old, new, call.manager, target.subresource)
         if _unchanged(old, new):

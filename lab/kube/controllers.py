@@ -1,4 +1,4 @@
-"""What the controller manager does to API objects at once: accounts, tokens, garbage, namespaces, custom kinds, PDBs."""
+"""What the controller manager does to API objects at once: accounts, tokens, garbage, namespaces, CRDs, PDBs."""
 
 import base64
 from typing import TYPE_CHECKING

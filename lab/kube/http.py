@@ -1,6 +1,7 @@
 """HTTP over the API: one listener answers for one server of a cluster."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import Awaitable, Callable
@@ -10,7 +11,7 @@ import yaml
 from aiohttp import web
 from cryptography import x509
 
-from lab.kube import discovery, refusals, reviews
+from lab.kube import discovery, protobuf, refusals, reviews
 from lab.kube.access import Attempt
 from lab.kube.api import Call, KubeApi, Patch
 from lab.kube.identity import ANONYMOUS, Identity, from_certificate, from_token
@@ -294,7 +295,8 @@ class ApiHandler:
             await stream.write(json.dumps({"type": "ERROR", "object": refusals.expired(text).body}).encode() + b"\n")
         except ConnectionError:
             return stream
-        await stream.write_eof()
+        with contextlib.suppress(ConnectionError):  # the watcher has gone
+            await stream.write_eof()
         return stream
 
     def _post(self, request: web.BaseRequest, target: Target, body: Any, call: Call) -> web.Response:
@@ -401,6 +403,14 @@ async def _body(request: web.BaseRequest) -> Any:
             return yaml.safe_load(raw)
         except yaml.YAMLError as error:
             raise refusals.bad_request(f"error decoding YAML: {error}") from error
+    if kind == protobuf.MEDIA:
+        try:
+            decoded = protobuf.decode(raw)
+        except ValueError as error:
+            raise refusals.bad_request(f"protobuf: {error}") from error
+        if decoded is None:
+            raise refusals.unsupported_media(kind, "application/json, application/yaml")
+        return decoded
     if "json" not in kind and kind != "application/octet-stream":
         raise refusals.unsupported_media(kind, "application/json, application/yaml")
     try:

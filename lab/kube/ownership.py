@@ -159,10 +159,9 @@ class Managers:
 
 def note_update(old: Mapping[str, Any] | None, new: Obj, manager: str, subresource: str = "") -> None:
     """Writes into `new` who owns what after an update (or create) by `manager`."""
-    if old is not None and new["metadata"].get("managedFields") == []:
-        managers = Managers(None)  # an explicit empty list resets ownership
-    else:
-        managers = Managers(old)
+    # An explicit empty list resets ownership.
+    reset = old is not None and new["metadata"].get("managedFields") == []
+    managers = Managers(None if reset else old)
     before, after = leaves(old or {}), leaves(new)
     who = (manager, "Update", subresource)
     changed = {path for path, value in after.items() if path not in before or before[path] != value}

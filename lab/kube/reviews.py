@@ -50,7 +50,9 @@ def evict(api: KubeApi, target: Target, body: Obj, call: Call) -> Obj:
                 "Cannot evict pod as it would violate the pod's disruption budget.",
                 {"causes": [{"reason": "DisruptionBudget", "message": text}]},
             )
-    api.delete(target, body.get("deleteOptions") or {}, call)
+    options = body.get("deleteOptions") or {}
+    only_tried = call.dry_run or "All" in (options.get("dryRun") or [])
+    api.delete(target, options, Call(call.identity, call.manager, only_tried))
     return _DONE
 
 

@@ -1,7 +1,9 @@
 """TLS as an API server has it: a serving certificate of its own authority, and client certificates that are asked for
 but judged later, so that a foreign one is answered with 401 as the real server does."""
 
+import _ssl
 import ctypes
+import functools
 import ipaddress
 import ssl
 import tempfile
@@ -9,7 +11,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import _ssl
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -21,7 +22,14 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
 
 @_CALLBACK  # type: ignore[untyped-decorator]
 def _accept_any(_ok: int, _store: int | None) -> int:
+    # What failed stays in OpenSSL's queue of errors, and the next read would take it for its own.
+    _library().ERR_clear_error()
     return 1
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(_ssl.__file__)
 
 
 def serving_certificate(
@@ -96,7 +104,7 @@ def _judge_later(context: ssl.SSLContext) -> bool:
     before and after a change proves that it is the one.
     """
     try:
-        library = ctypes.CDLL(_ssl.__file__)
+        library = _library()
         pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
         library.SSL_CTX_get_verify_mode.argtypes = [ctypes.c_void_p]
         library.SSL_CTX_set_verify.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]

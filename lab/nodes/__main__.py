@@ -27,11 +27,19 @@ async def _run(arguments: argparse.Namespace) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     running = await serve(
-        arguments.port, arguments.artifact_port, arguments.data, Timing(boot=arguments.boot_seconds), arguments.host,
+        arguments.port,
+        arguments.artifact_port,
+        arguments.data,
+        Timing(boot=arguments.boot_seconds),
+        arguments.host,
         arguments.artifact_host,
     )
-    ready = {"ready": True, "control": running.control_url, "artifacts": running.artifact_url,
-             "charts": f"{running.artifact_url}/charts"}
+    ready = {
+        "ready": True,
+        "control": running.control_url,
+        "artifacts": running.artifact_url,
+        "charts": f"{running.artifact_url}/charts",
+    }
     print(json.dumps(ready), flush=True)
     await stop.wait()
     await running.close()

@@ -63,6 +63,7 @@ class Artifacts:
         if len(parts) == 3 and path not in self.missing:
             data = programs.artifacts(parts[0], parts[1]).get(parts[2])
             if data is not None:
-                return web.Response(body=data + (b"#" if path in self.broken else b""),
-                                    content_type="application/octet-stream")
+                return web.Response(
+                    body=data + (b"#" if path in self.broken else b""), content_type="application/octet-stream"
+                )
         return web.Response(status=404, text="not found\n")

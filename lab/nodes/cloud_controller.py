@@ -47,8 +47,11 @@ class CloudController:
             return
         self._next = now + timing.cloud_controller
         nodes = self._cluster.api.rows("nodes")
-        fresh = [node for node in nodes if _has_taint(node, UNINITIALISED) and now >= self._backoff.get(
-            meta(node)["name"], (0.0, 0.0))[0]]
+        fresh = [
+            node
+            for node in nodes
+            if _has_taint(node, UNINITIALISED) and now >= self._backoff.get(meta(node)["name"], (0.0, 0.0))[0]
+        ]
         absent = [node for node in nodes if not _ready(node) and dig(node, "spec", "providerID")]
         if now < self._next_absent:
             absent = []
@@ -90,8 +93,9 @@ class CloudController:
             token = f"PVEAPIToken={entry.get('token_id')}={entry.get('token_secret')}"
             connector = aiohttp.TCPConnector(ssl=_trust(entry), force_close=True)
             headers = {"Authorization": token, "User-Agent": "ProxmoxCCM/1.0"}
-            async with aiohttp.ClientSession(connector=connector, headers=headers,
-                                             timeout=aiohttp.ClientTimeout(total=10)) as session:
+            async with aiohttp.ClientSession(
+                connector=connector, headers=headers, timeout=aiohttp.ClientTimeout(total=10)
+            ) as session:
                 rows = await _get(session, f"{address}/cluster/resources?type=vm")
                 for row in rows or []:
                     if row.get("type", "qemu") != "qemu" or row.get("template"):
@@ -108,8 +112,10 @@ class CloudController:
         name = meta(node)["name"]
         machine = _match(node, machines)
         if machine is None:
-            self._say(f"error syncing '{name}': failed to get instance metadata for node {name}: cloud provider does "
-                      f"not set node provider ID for node {name}, requeuing")
+            self._say(
+                f"error syncing '{name}': failed to get instance metadata for node {name}: cloud provider does "
+                f"not set node provider ID for node {name}, requeuing"
+            )
             pause = min(300.0, max(1.0, self._backoff.get(name, (0.0, 0.5))[1] * 2))
             self._backoff[name] = (now + pause, pause)
             return
@@ -146,18 +152,30 @@ class CloudController:
             self._cluster.api.take("nodes", ("", name))
             return
         if machine.get("status") == "stopped" and not _has_taint(node, _SHUTDOWN):
-            self._cluster.api.change("nodes", ("", name), lambda item: item["spec"].setdefault("taints", []).append(
-                {"key": _SHUTDOWN, "effect": "NoSchedule"}))
+            self._cluster.api.change(
+                "nodes",
+                ("", name),
+                lambda item: item["spec"].setdefault("taints", []).append({"key": _SHUTDOWN, "effect": "NoSchedule"}),
+            )
 
     def _event(self, node: Obj, reason: str, message: str) -> None:
         name = meta(node)["name"]
-        self._cluster.api.ensure({
-            "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": f"{name}.{self._cluster.api.store.revision:x}", "namespace": "default"},
-            "involvedObject": {"kind": "Node", "name": name, "uid": meta(node)["uid"]}, "reason": reason,
-            "message": message, "type": "Normal", "source": {"component": "cloud-node-controller"}, "count": 1,
-            "firstTimestamp": now_text(), "lastTimestamp": now_text(),
-        }, NAME)
+        self._cluster.api.ensure(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": f"{name}.{self._cluster.api.store.revision:x}", "namespace": "default"},
+                "involvedObject": {"kind": "Node", "name": name, "uid": meta(node)["uid"]},
+                "reason": reason,
+                "message": message,
+                "type": "Normal",
+                "source": {"component": "cloud-node-controller"},
+                "count": 1,
+                "firstTimestamp": now_text(),
+                "lastTimestamp": now_text(),
+            },
+            NAME,
+        )
 
     def _say(self, line: str) -> None:
         if not self.log or self.log[-1] != line:
@@ -180,7 +198,9 @@ async def _get(session: aiohttp.ClientSession, url: str, lenient: bool = False) 
                 return (await answer.json(content_type=None)).get("data")
             if lenient and answer.status in (403, 404, 500, 595, 596):
                 return None
-            raise _Unusable("not authorized to access endpoint" if answer.status in (401, 403) else f"HTTP {answer.status}")
+            raise _Unusable(
+                "not authorized to access endpoint" if answer.status in (401, 403) else f"HTTP {answer.status}"
+            )
     except aiohttp.ClientConnectorCertificateError as error:
         raise _Unusable("x509: certificate signed by unknown authority") from error
     except (aiohttp.ClientError, TimeoutError, ValueError, AttributeError) as error:
@@ -196,8 +216,14 @@ def _match(node: Obj, machines: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The VM whose name begins with the node's and whose SMBIOS uuid is the node's."""
     name = meta(node)["name"]
     wanted = str(dig(node, "status", "nodeInfo", "systemUUID", default="")).lower()
-    return next((item for item in machines
-                 if str(item.get("name", "")).startswith(name) and item["uuid"] and item["uuid"] == wanted), None)
+    return next(
+        (
+            item
+            for item in machines
+            if str(item.get("name", "")).startswith(name) and item["uuid"] and item["uuid"] == wanted
+        ),
+        None,
+    )
 
 
 def _has_taint(node: Obj, key: str) -> bool:

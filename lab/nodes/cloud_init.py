@@ -133,8 +133,10 @@ class CloudInit:
         if not commands:
             return
         if not isinstance(commands, list):
-            self._fail(f"Running module {module} failed: Input to shellify was type '{type(commands).__name__}'. "
-                       "Expected list or tuple.")
+            self._fail(
+                f"Running module {module} failed: Input to shellify was type '{type(commands).__name__}'. "
+                "Expected list or tuple."
+            )
             return
         for command in commands:
             words = [str(word) for word in command] if isinstance(command, list) else str(command).split()

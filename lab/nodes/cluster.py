@@ -20,8 +20,16 @@ if TYPE_CHECKING:
     from lab.nodes.world import World
 
 AUTHORITY_FILES = (
-    "server-ca.crt", "server-ca.key", "client-ca.crt", "client-ca.key", "request-header-ca.crt",
-    "request-header-ca.key", "etcd/peer-ca.crt", "etcd/peer-ca.key", "etcd/server-ca.crt", "etcd/server-ca.key",
+    "server-ca.crt",
+    "server-ca.key",
+    "client-ca.crt",
+    "client-ca.key",
+    "request-header-ca.crt",
+    "request-header-ca.key",
+    "etcd/peer-ca.crt",
+    "etcd/peer-ca.key",
+    "etcd/server-ca.crt",
+    "etcd/server-ca.key",
     "service.key",
 )
 
@@ -40,13 +48,16 @@ class SimCluster:
         self.config: dict[str, Any] = facts["config"]
         self.joinable: bool = facts["joinable"]
         self.members: dict[str, str] = dict(facts.get("members") or {})
-        """Disk id -> node name of the etcd members."""
+        """Disk id -> node name of the etcd members that vote."""
+        self.learners: dict[str, str] = {}
+        """Members that were added and have not caught up; they count for no majority."""
         self.running: dict[str, Supervisor] = {}
         """Servers that run, by disk id."""
         self.agents: dict[str, Supervisor] = {}
         """Every supervisor whose kubelet runs, by node name."""
-        self.api = KubeApi(facts["version"], self.authorities["service.key"].encode(), self.authorities["server-ca.crt"],
-                           journal)
+        self.api = KubeApi(
+            facts["version"], self.authorities["service.key"].encode(), self.authorities["server-ca.crt"], journal
+        )
         self.client_authorities: list[x509.Certificate] = load_certificates(self.authorities["client-ca.crt"].encode())
         self.charts_trouble: dict[str, str] = {}
         self._seen: dict[str, float] = {}
@@ -64,9 +75,16 @@ class SimCluster:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "id": self.id, "distribution": self.distribution, "authorities": self.authorities, "token": self.token,
-            "agent_token": self.agent_token, "critical": self.critical, "config": self.config,
-            "joinable": self.joinable, "members": self.members, "version": self.api.version,
+            "id": self.id,
+            "distribution": self.distribution,
+            "authorities": self.authorities,
+            "token": self.token,
+            "agent_token": self.agent_token,
+            "critical": self.critical,
+            "config": self.config,
+            "joinable": self.joinable,
+            "members": self.members,
+            "version": self.api.version,
         }
 
     # etcd
@@ -80,15 +98,22 @@ class SimCluster:
         return ""
 
     def member_joins(self, disk_id: str, node: str) -> str:
-        """Adds an etcd member; returns why not, "" when it was added."""
+        """Adds an etcd member as a learner; returns why not, "" when it was added."""
         if self.trouble:
             return "etcdserver: re-configuration failed due to not enough started members"
         if node in self.members.values():
             return f"duplicate node name found, please use a unique name for this node: {node}"
-        self.members[disk_id] = node
+        if self.learners and disk_id not in self.learners:
+            return "etcdserver: too many learner members in cluster"
+        self.learners[disk_id] = node
         return ""
 
+    def learner_fails(self, disk_id: str) -> None:
+        """A joining server ended before it had caught up."""
+        self.learners.pop(disk_id, None)
+
     def member_leaves(self, node: str) -> None:
+        """Removes a member; its server ends by itself."""
         for disk_id in [disk for disk, name in self.members.items() if name == node]:
             del self.members[disk_id]
             if (server := self.running.get(disk_id)) is not None:
@@ -98,7 +123,10 @@ class SimCluster:
     # servers and kubelets
 
     def server_starts(self, server: "Supervisor") -> None:
-        self.running[server.machine.disk.id] = server
+        disk_id = server.machine.disk.id
+        self.running[disk_id] = server
+        if (node := self.learners.pop(disk_id, None)) is not None:
+            self.members[disk_id] = node
         if server.version != self.api.version and not self._older(server.version):
             self.api.version = server.version
         if self._task is None:
@@ -112,6 +140,7 @@ class SimCluster:
 
     async def server_stops(self, server: "Supervisor") -> None:
         self.running.pop(server.machine.disk.id, None)
+        self.learners.pop(server.machine.disk.id, None)
         if not self.running and self._task is not None:
             task, self._task = self._task, None
             task.cancel()
@@ -173,16 +202,23 @@ class SimCluster:
             asked = annotations_of(obj).get(f"{prefix}remove") == "true"
             if asked and f"{prefix}removed-node-name" not in annotations_of(obj) and name in self.members.values():
                 self.member_leaves(name)
-                self.api.change("nodes", ("", name), lambda node: node["metadata"]["annotations"].update(
-                    {f"{prefix}removed-node-name": name}))
+                self.api.change(
+                    "nodes",
+                    ("", name),
+                    lambda node: node["metadata"]["annotations"].update({f"{prefix}removed-node-name": name}),
+                )
 
 
 def _silent(node: Obj) -> None:
     now = micro_text()[:19] + "Z"
     for condition in dig(node, "status", "conditions", default=[]):
         if condition["status"] != "Unknown":
-            condition.update(status="Unknown", reason="NodeStatusUnknown", message="Kubelet stopped posting node status.",
-                             lastTransitionTime=now)
+            condition.update(
+                status="Unknown",
+                reason="NodeStatusUnknown",
+                message="Kubelet stopped posting node status.",
+                lastTransitionTime=now,
+            )
     taints = node["spec"].setdefault("taints", [])
     for effect in ("NoSchedule", "NoExecute"):
         if not any(item["key"] == "node.kubernetes.io/unreachable" and item["effect"] == effect for item in taints):

@@ -25,24 +25,26 @@ class Control:
     def app(self) -> web.Application:
         """The aiohttp application."""
         app = web.Application(client_max_size=64 * 2**20, middlewares=[_plain_errors])
-        app.add_routes([
-            web.post("/machines/{vmid:\\d+}/power-on", self.power_on),
-            web.post("/machines/{vmid:\\d+}/power-off", self.power_off),
-            web.post("/machines/{vmid:\\d+}/reboot", self.reboot),
-            web.delete("/machines/{vmid:\\d+}", self.destroy),
-            web.put("/machines/{vmid:\\d+}/node", self.move),
-            web.get("/machines/{vmid:\\d+}/agent/interfaces", self.interfaces),
-            web.post("/machines/{vmid:\\d+}/agent/exec", self.execute),
-            web.post("/machines/{vmid:\\d+}/agent/ping", self.ping),
-            web.get("/machines/{vmid:\\d+}/logs", self.logs),
-            web.get("/state", self.state),
-            web.get("/faults", self.faults),
-            web.post("/faults", self.set_faults),
-            web.delete("/faults", self.clear_faults),
-            web.put("/timing", self.set_timing),
-            web.put("/artifacts", self.set_artifacts),
-            web.post("/reset", self.reset),
-        ])
+        app.add_routes(
+            [
+                web.post("/machines/{vmid:\\d+}/power-on", self.power_on),
+                web.post("/machines/{vmid:\\d+}/power-off", self.power_off),
+                web.post("/machines/{vmid:\\d+}/reboot", self.reboot),
+                web.delete("/machines/{vmid:\\d+}", self.destroy),
+                web.put("/machines/{vmid:\\d+}/node", self.move),
+                web.get("/machines/{vmid:\\d+}/agent/interfaces", self.interfaces),
+                web.post("/machines/{vmid:\\d+}/agent/exec", self.execute),
+                web.post("/machines/{vmid:\\d+}/agent/ping", self.ping),
+                web.get("/machines/{vmid:\\d+}/logs", self.logs),
+                web.get("/state", self.state),
+                web.get("/faults", self.faults),
+                web.post("/faults", self.set_faults),
+                web.delete("/faults", self.clear_faults),
+                web.put("/timing", self.set_timing),
+                web.put("/artifacts", self.set_artifacts),
+                web.post("/reset", self.reset),
+            ]
+        )
         return app
 
     def _machine(self, request: web.Request) -> Machine:
@@ -72,8 +74,12 @@ class Control:
         """Boots again with the same hardware; a body may change it (the ISO was detached)."""
         machine = self._machine(request)
         changed = await _body(request)
-        hardware = Hardware(**{**machine.hardware.__dict__, **{name: value for name, value in changed.items()
-                                                              if name in ("iso", "node", "memory_mib", "cores")}})
+        hardware = Hardware(
+            **{
+                **machine.hardware.__dict__,
+                **{name: value for name, value in changed.items() if name in ("iso", "node", "memory_mib", "cores")},
+            }
+        )
         await machine.power_off()
         return web.json_response({"boot_id": machine.power_on(hardware)})
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 import aiohttp
+from yarl import URL
 
 from lab.nodes import programs, units
 from lab.nodes.cloud_init import DISABLED
@@ -49,11 +50,11 @@ class InstallScript:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        match = re.search(r'^program=\$root(/usr/local/bin/(?:k3s|rke2))$', text, re.MULTILINE)
+        match = re.search(r"^program=\$root(/usr/local/bin/(?:k3s|rke2))$", text, re.MULTILINE)
         self.program = match[1] if match else ""
         self.file = _variable(text, "file")
         self.reads_environment = '. "$root/etc/trilithon/artifacts.env"' in text
-        self.checks = 'if programs_are_here; then' in text and 'grep -qF " version $VERSION "' in text
+        self.checks = "if programs_are_here; then" in text and 'grep -qF " version $VERSION "' in text
         self.fetches = (
             re.search(r"^\s+fetch_programs$", text, re.MULTILINE) is not None
             and 'get "$URL/$sums" "$work/$sums"' in text
@@ -67,7 +68,9 @@ class InstallScript:
         self.starts = (
             re.search(r'^systemctl (start --no-block|start|enable --now) "\$UNIT"$', text, re.MULTILINE) is not None
         )
-        self.ends_cloud_init = re.search(r'^: >"\$root/etc/cloud/cloud-init\.disabled"$', text, re.MULTILINE) is not None
+        self.ends_cloud_init = (
+            re.search(r'^: >"\$root/etc/cloud/cloud-init\.disabled"$', text, re.MULTILINE) is not None
+        )
         self.marks = 'mv "$state/boot.done.new" "$state/boot.done"' in text
 
     @property
@@ -137,8 +140,14 @@ class InstallScript:
             raise ScriptFailed(f"trilithon: cannot fetch {base}/{sums_name}")
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session:
             sums = await _get(session, f"{base}/{sums_name}")
-            wanted = next((line.split()[0] for line in sums.decode("utf-8", "replace").splitlines()
-                           if len(line.split()) == 2 and line.split()[1].lstrip("*") == name), "")
+            wanted = next(
+                (
+                    line.split()[0]
+                    for line in sums.decode("utf-8", "replace").splitlines()
+                    if len(line.split()) == 2 and line.split()[1].lstrip("*") == name
+                ),
+                "",
+            )
             if not wanted:
                 raise ScriptFailed(f"trilithon: {sums_name} at {base} does not name {name}")
             data = await _get(session, f"{base}/{name}")
@@ -160,15 +169,16 @@ async def _get(session: aiohttp.ClientSession, url: str) -> bytes:
     try:
         async with session.get(_encoded(url)) as answer:
             if answer.status != 200:
-                raise ScriptFailed(f"curl: (22) The requested URL returned error: {answer.status}; "
-                                   f"trilithon: cannot fetch {url}")
+                raise ScriptFailed(
+                    f"curl: (22) The requested URL returned error: {answer.status}; trilithon: cannot fetch {url}"
+                )
             return await answer.read()
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         raise ScriptFailed(f"trilithon: cannot fetch {url}: {error}") from error
 
 
-def _encoded(url: str) -> "aiohttp.client.URL":
-    return aiohttp.client.URL(url, encoded=True)
+def _encoded(url: str) -> URL:
+    return URL(url, encoded=True)
 
 
 def _on_loopback(url: str) -> bool:

@@ -71,16 +71,23 @@ class Joiner:
         except ValueError as error:
             raise NotYet(f"failed to get CA certs: {self._url}/cacerts is no certificate") from error
         if self._hash and found != self._hash:
-            raise JoinRefused("failed to validate token: token CA hash does not match the Cluster CA certificate hash: "
-                              f"{self._hash} != {found}")
+            raise JoinRefused(
+                "failed to validate token: token CA hash does not match the Cluster CA certificate hash: "
+                f"{self._hash} != {found}"
+            )
 
     async def ask(self, path: str, headers: dict[str, str] | None = None) -> Any:
         """Asks with the password over verified TLS; raises JoinRefused when the cluster refuses."""
         context = ssl.create_default_context(cadata=self.authority)
         where = f"/v1-{self._me.distribution}/{path}"
-        basic = aiohttp.encode_basic_auth(self._user, self._password) if hasattr(
-            aiohttp, "encode_basic_auth") else aiohttp.BasicAuth(self._user, self._password).encode()
-        status, text = await self._get(where, context, {"Authorization": basic, **(headers or {})}, "failed to retrieve")
+        basic = (
+            aiohttp.encode_basic_auth(self._user, self._password)
+            if hasattr(aiohttp, "encode_basic_auth")
+            else aiohttp.BasicAuth(self._user, self._password).encode()
+        )
+        status, text = await self._get(
+            where, context, {"Authorization": basic, **(headers or {})}, "failed to retrieve"
+        )
         if status == 401:
             raise JoinRefused(f"failed to validate token: {self._url}{where}: 401 Unauthorized")
         if status in (502, 503):
@@ -100,8 +107,12 @@ class Joiner:
             raise NotYet(f'{what}: Get "{url}": tls: failed to verify certificate: {_verify_text(error)}') from error
         except aiohttp.ClientConnectorError as error:
             parts = urlsplit(self._url)
-            words = "connection refused" if "refused" in str(error).lower() or "111" in str(error) else str(error.os_error)
-            raise NotYet(f'{what}: Get "{url}": dial tcp {parts.hostname}:{parts.port or 443}: connect: {words}') from error
+            words = (
+                "connection refused" if "refused" in str(error).lower() or "111" in str(error) else str(error.os_error)
+            )
+            raise NotYet(
+                f'{what}: Get "{url}": dial tcp {parts.hostname}:{parts.port or 443}: connect: {words}'
+            ) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise NotYet(f'{what}: Get "{url}": {error}') from error
 
@@ -109,7 +120,8 @@ class Joiner:
 def _verify_text(error: aiohttp.ClientConnectorCertificateError) -> str:
     text = str(error.certificate_error)
     match = re.search(r"IP address mismatch, certificate is not valid for '([^']+)'", text) or re.search(
-        r"Hostname mismatch, certificate is not valid for '([^']+)'", text)
+        r"Hostname mismatch, certificate is not valid for '([^']+)'", text
+    )
     if match:
         return f"x509: certificate is valid for other names, not {match[1]}"
     return f"x509: certificate signed by unknown authority ({text})" if "verify failed" in text else f"x509: {text}"
@@ -149,13 +161,17 @@ async def join_server(me: "Supervisor") -> "SimCluster":
     folder = f"{me.data}/server/tls"
     for name, text in from_disk(me.machine.disk, folder).items():
         if text != facts["authorities"].get(name):
-            raise JoinRefused(f"{folder}/{name} newer than datastore and could cause a cluster outage. Remove the file(s) "
-                              "from disk and restart to be recreated from datastore.")
+            raise JoinRefused(
+                f"{folder}/{name} newer than datastore and could cause a cluster outage. Remove the file(s) "
+                "from disk and restart to be recreated from datastore."
+            )
     own = flags.critical(me.distribution, me.config)
     for name, value in facts["critical"].items():
         if own.get(name) != value:
-            raise JoinRefused("failed to validate server configuration: critical configuration value mismatch between "
-                              f"servers: {name}")
+            raise JoinRefused(
+                "failed to validate server configuration: critical configuration value mismatch between "
+                f"servers: {name}"
+            )
     _check_version(me, facts["version"])
     await _node_password(me, joiner)
     if refusal := cluster.member_joins(me.machine.disk.id, me.node_name):
@@ -195,9 +211,11 @@ async def _node_password(me: "Supervisor", joiner: Joiner) -> None:
         await joiner.ask("serving-kubelet.crt", headers)
     except JoinRefused as refusal:
         if "hash does not match" in str(refusal):
-            raise JoinRefused("Node password rejected, duplicate hostname or contents of '/etc/rancher/node/password' "
-                              "may not match server node-passwd entry, try enabling a unique node name with the "
-                              "--with-node-id flag") from refusal
+            raise JoinRefused(
+                "Node password rejected, duplicate hostname or contents of '/etc/rancher/node/password' "
+                "may not match server node-passwd entry, try enabling a unique node name with the "
+                "--with-node-id flag"
+            ) from refusal
         raise
 
 

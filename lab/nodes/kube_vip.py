@@ -44,8 +44,15 @@ def _environment(container: Obj, node: str) -> dict[str, str]:
 class KubeVip:
     """One kube-vip. It never gives up: what is wrong shows in the log, and the address stays away."""
 
-    def __init__(self, server: "Supervisor", cluster: "SimCluster", env: dict[str, str], identity: Identity,
-                 trouble: str, may_set: bool) -> None:
+    def __init__(
+        self,
+        server: "Supervisor",
+        cluster: "SimCluster",
+        env: dict[str, str],
+        identity: Identity,
+        trouble: str,
+        may_set: bool,
+    ) -> None:
         self._server = server
         self._cluster = cluster
         self.address = env.get("address", "")
@@ -149,10 +156,20 @@ class KubeVip:
         call = Call(self._identity, "kube-vip")
         if lease is None:
             demand("create", "")
-            api.create(Target(resource, self._namespace), {
-                "metadata": {"name": self._lease},
-                "spec": {"holderIdentity": self._node, "leaseDurationSeconds": self._duration,
-                         "acquireTime": micro_text(), "renewTime": micro_text(), "leaseTransitions": 0}}, call)
+            api.create(
+                Target(resource, self._namespace),
+                {
+                    "metadata": {"name": self._lease},
+                    "spec": {
+                        "holderIdentity": self._node,
+                        "leaseDurationSeconds": self._duration,
+                        "acquireTime": micro_text(),
+                        "renewTime": micro_text(),
+                        "leaseTransitions": 0,
+                    },
+                },
+                call,
+            )
             return True
         spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity")
@@ -161,12 +178,27 @@ class KubeVip:
         if holder and holder != self._node and renewed is not None and datetime.now(UTC) < renewed + limit:
             return False
         demand("update", self._lease)
-        fresh = {**spec, "holderIdentity": self._node, "leaseDurationSeconds": self._duration, "renewTime": micro_text()}
+        fresh = {
+            **spec,
+            "holderIdentity": self._node,
+            "leaseDurationSeconds": self._duration,
+            "renewTime": micro_text(),
+        }
         if holder != self._node:
             fresh["acquireTime"] = micro_text()
             fresh["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
-        api.update(target, {"metadata": {"name": self._lease, "namespace": self._namespace,
-                                         "resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": fresh}, call)
+        api.update(
+            target,
+            {
+                "metadata": {
+                    "name": self._lease,
+                    "namespace": self._namespace,
+                    "resourceVersion": lease["metadata"]["resourceVersion"],
+                },
+                "spec": fresh,
+            },
+            call,
+        )
         return True
 
     async def _take(self) -> None:
@@ -203,8 +235,10 @@ class KubeVip:
 
 def _check_lease_times(env: dict[str, str]) -> None:
     try:
-        duration, renew, retry = (float(env.get(name) or default) for name, default in (
-            ("vip_leaseduration", 15), ("vip_renewdeadline", 10), ("vip_retryperiod", 2)))
+        duration, renew, retry = (
+            float(env.get(name) or default)
+            for name, default in (("vip_leaseduration", 15), ("vip_renewdeadline", 10), ("vip_retryperiod", 2))
+        )
     except ValueError as error:
         raise _Broken(f"kube-vip: {error}") from error
     if duration <= renew:
@@ -225,7 +259,9 @@ def _mounted(server: "Supervisor", spec: Obj, container: Obj, env: dict[str, str
     path = dig(volume, "hostPath", "path", default="")
     file = server.machine.disk.read(path)
     if file is None:
-        raise _Broken(f"MountVolume.SetUp failed for volume {mount['name']!r}: hostPath type check failed: {path} is not a file")
+        raise _Broken(
+            f"MountVolume.SetUp failed for volume {mount['name']!r}: hostPath type check failed: {path} is not a file"
+        )
     try:
         config = yaml.safe_load(file.text)
     except yaml.YAMLError as error:
@@ -262,12 +298,15 @@ def _identity_of(server: "Supervisor", cluster: "SimCluster", config: dict[str, 
         certificate = base64.b64decode(user.get("client-certificate-data") or "")
         key = base64.b64decode(user.get("client-key-data") or "")
         if not shown or x509.load_pem_x509_certificate(shown) != x509.load_pem_x509_certificate(
-                cluster.authorities["server-ca.crt"].encode()):
+            cluster.authorities["server-ca.crt"].encode()
+        ):
             return ANONYMOUS, "tls: failed to verify certificate: x509: certificate signed by unknown authority"
         name = target.get("tls-server-name") or host
         if name not in server.sans:
-            return ANONYMOUS, (f"tls: failed to verify certificate: x509: certificate is valid for "
-                               f"{', '.join(server.sans[:4])}, not {name}")
+            return ANONYMOUS, (
+                f"tls: failed to verify certificate: x509: certificate is valid for "
+                f"{', '.join(server.sans[:4])}, not {name}"
+            )
         if not certificate:
             return ANONYMOUS, ""
         mine = x509.load_pem_x509_certificate(certificate)

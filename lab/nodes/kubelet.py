@@ -27,10 +27,28 @@ def external_cloud(config: dict[str, Any]) -> bool:
 
 def bad_argument(config: dict[str, Any]) -> str:
     """The first kubelet argument that no kubelet knows, "" when all are known."""
-    known = {"cloud-provider", "provider-id", "max-pods", "node-status-update-frequency", "eviction-hard",
-             "system-reserved", "kube-reserved", "feature-gates", "image-gc-high-threshold", "image-gc-low-threshold",
-             "serialize-image-pulls", "protect-kernel-defaults", "resolv-conf", "v", "config", "root-dir",
-             "cgroup-driver", "shutdown-grace-period", "topology-manager-policy", "cpu-manager-policy"}
+    known = {
+        "cloud-provider",
+        "provider-id",
+        "max-pods",
+        "node-status-update-frequency",
+        "eviction-hard",
+        "system-reserved",
+        "kube-reserved",
+        "feature-gates",
+        "image-gc-high-threshold",
+        "image-gc-low-threshold",
+        "serialize-image-pulls",
+        "protect-kernel-defaults",
+        "resolv-conf",
+        "v",
+        "config",
+        "root-dir",
+        "cgroup-driver",
+        "shutdown-grace-period",
+        "topology-manager-policy",
+        "cpu-manager-policy",
+    }
     for item in as_list(config.get("kubelet-arg")):
         name = item.lstrip("-").split("=", 1)[0]
         if name not in known:
@@ -38,12 +56,23 @@ def bad_argument(config: dict[str, Any]) -> str:
     return ""
 
 
-def register(api: KubeApi, hardware: "Hardware", name: str, address: str, version: str, distribution: str, server: bool,
-             config: dict[str, Any]) -> None:
+def register(
+    api: KubeApi,
+    hardware: "Hardware",
+    name: str,
+    address: str,
+    version: str,
+    distribution: str,
+    server: bool,
+    config: dict[str, Any],
+) -> None:
     """Creates the Node, or brings an existing one of that name up to date (a reboot)."""
     labels = {
-        "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
-        "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": "amd64",
     }
     if server:
         labels["node-role.kubernetes.io/control-plane"] = "true"
@@ -66,67 +95,121 @@ def register(api: KubeApi, hardware: "Hardware", name: str, address: str, versio
     annotations = {"alpha.kubernetes.io/provided-node-ip": address} if config.get("node-ip") else {}
     found = api.find("nodes", "", name)
     if found is None:
-        api.ensure({"apiVersion": "v1", "kind": "Node", "spec": spec,
-                    "metadata": {"name": name, "labels": labels, "annotations": annotations}}, "kubelet")
-    api.change("nodes", ("", name), lambda node: node.update(
-        status={**(node.get("status") or {}), **_status(hardware, name, address, version, distribution, node)}))
+        api.ensure(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "spec": spec,
+                "metadata": {"name": name, "labels": labels, "annotations": annotations},
+            },
+            "kubelet",
+        )
+    api.change(
+        "nodes",
+        ("", name),
+        lambda node: node.update(
+            status={**(node.get("status") or {}), **_status(hardware, name, address, version, distribution, node)}
+        ),
+    )
     _lease(api, name)
 
 
 def _status(hardware: "Hardware", name: str, address: str, version: str, distribution: str, node: Obj) -> Obj:
-    capacity = {"cpu": str(hardware.cores), "memory": f"{hardware.memory_mib * 1024}Ki", "pods": "110",
-                "ephemeral-storage": "30Gi"}
+    capacity = {
+        "cpu": str(hardware.cores),
+        "memory": f"{hardware.memory_mib * 1024}Ki",
+        "pods": "110",
+        "ephemeral-storage": "30Gi",
+    }
     containerd = "containerd://2.2.1-k3s1"
     now = now_text()
     before = {item["type"]: item for item in dig(node, "status", "conditions", default=[]) or []}
     conditions = [
-        {"type": kind, "status": "False", "reason": reason, "message": message, "lastHeartbeatTime": now,
-         "lastTransitionTime": dig(before, kind, "lastTransitionTime", default=now)}
+        {
+            "type": kind,
+            "status": "False",
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": dig(before, kind, "lastTransitionTime", default=now),
+        }
         for kind, reason, message in _CONDITIONS
     ]
-    conditions.append({
-        "type": "Ready", "status": "False", "reason": "KubeletNotReady", "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-        "message": "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
-                   "message:Network plugin returns error: cni plugin not initialized",
-    })
+    conditions.append(
+        {
+            "type": "Ready",
+            "status": "False",
+            "reason": "KubeletNotReady",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+            "message": "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+            "message:Network plugin returns error: cni plugin not initialized",
+        }
+    )
     return {
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
-        "capacity": capacity, "allocatable": dict(capacity), "conditions": conditions,
+        "capacity": capacity,
+        "allocatable": dict(capacity),
+        "conditions": conditions,
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": {
-            "architecture": "amd64", "bootID": "", "containerRuntimeVersion": containerd, "kernelVersion": "6.1.0-lab",
-            "kubeProxyVersion": version, "kubeletVersion": version,
+            "architecture": "amd64",
+            "bootID": "",
+            "containerRuntimeVersion": containerd,
+            "kernelVersion": "6.1.0-lab",
+            "kubeProxyVersion": version,
+            "kubeletVersion": version,
             "machineID": hashlib.sha256(hardware.uuid.lower().encode()).hexdigest()[:32],
-            "operatingSystem": "linux", "osImage": "Debian GNU/Linux 12 (lab)", "systemUUID": hardware.uuid.lower(),
+            "operatingSystem": "linux",
+            "osImage": "Debian GNU/Linux 12 (lab)",
+            "systemUUID": hardware.uuid.lower(),
         },
     }
 
 
 def set_ready(api: KubeApi, name: str, trouble: str, voter: bool | None) -> None:
     """Writes the Ready condition (and EtcdIsVoter on servers); `trouble` is why not, "" for ready."""
+
     def edit(node: Obj) -> None:
         now = now_text()
         conditions = node["status"].setdefault("conditions", [])
-        wanted = [("Ready", not trouble, "KubeletNotReady" if trouble else "KubeletReady",
-                   "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
-                   "message:Network plugin returns error: cni plugin not initialized" if trouble
-                   else "kubelet is posting ready status")]
+        wanted = [
+            (
+                "Ready",
+                not trouble,
+                "KubeletNotReady" if trouble else "KubeletReady",
+                "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+                "message:Network plugin returns error: cni plugin not initialized"
+                if trouble
+                else "kubelet is posting ready status",
+            )
+        ]
         if voter is not None:
             wanted.append(("EtcdIsVoter", voter, "MemberNotLearner", "Node is a voting member of the etcd cluster"))
         for kind, state, reason, message in wanted:
             text = "True" if state else "False"
             item = next((entry for entry in conditions if entry["type"] == kind), None)
             if item is None:
-                conditions.append({"type": kind, "status": text, "reason": reason, "message": message,
-                                   "lastHeartbeatTime": now, "lastTransitionTime": now})
+                conditions.append(
+                    {
+                        "type": kind,
+                        "status": text,
+                        "reason": reason,
+                        "message": message,
+                        "lastHeartbeatTime": now,
+                        "lastTransitionTime": now,
+                    }
+                )
             elif item["status"] != text:
                 item.update(status=text, reason=reason, message=message, lastHeartbeatTime=now, lastTransitionTime=now)
         for item in conditions:
             if item["status"] == "Unknown":
                 item.update(status="False", lastTransitionTime=now)
-        taints = [item for item in node["spec"].get("taints") or []
-                  if item["key"] not in (_NOT_READY, "node.kubernetes.io/unreachable")]
+        taints = [
+            item
+            for item in node["spec"].get("taints") or []
+            if item["key"] not in (_NOT_READY, "node.kubernetes.io/unreachable")
+        ]
         if trouble:
             taints.append({"key": _NOT_READY, "effect": "NoSchedule"})
         if taints:
@@ -140,11 +223,15 @@ def set_ready(api: KubeApi, name: str, trouble: str, voter: bool | None) -> None
 def _lease(api: KubeApi, name: str) -> None:
     node = api.find("nodes", "", name)
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": meta(node or {}).get("uid", "")}
-    api.ensure({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_text()},
-    }, "kubelet")
+    api.ensure(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_text()},
+        },
+        "kubelet",
+    )
 
 
 def beat(api: KubeApi, name: str) -> None:

@@ -44,10 +44,21 @@ class Hardware:
         """Reads the body of a power-on; raises KeyError or ValueError when it is incomplete."""
         template = data.get("template") or {}
         return cls(
-            vmid, data["name"], data["node"], data["uuid"], data.get("serial") or "", int(data["memory_mib"]),
-            int(data["cores"]), tuple(data.get("macs") or ()), data.get("bridge") or "", data.get("vlan"),
-            template.get("distribution") or "", template.get("version") or "", bool(template.get("has_programs")),
-            data["disk_id"], data.get("iso"),
+            vmid,
+            data["name"],
+            data["node"],
+            data["uuid"],
+            data.get("serial") or "",
+            int(data["memory_mib"]),
+            int(data["cores"]),
+            tuple(data.get("macs") or ()),
+            data.get("bridge") or "",
+            data.get("vlan"),
+            template.get("distribution") or "",
+            template.get("version") or "",
+            bool(template.get("has_programs")),
+            data["disk_id"],
+            data.get("iso"),
         )
 
 
@@ -220,8 +231,11 @@ class Machine:
         try:
             while True:
                 status = await self._execute(unit)
-                self.disk.log(unit.name, f"systemd[1]: {unit.name}: Main process exited, status={status}/"
-                              f"{'SUCCESS' if status == 0 else 'FAILURE'}")
+                self.disk.log(
+                    unit.name,
+                    f"systemd[1]: {unit.name}: Main process exited, status={status}/"
+                    f"{'SUCCESS' if status == 0 else 'FAILURE'}",
+                )
                 self.world.save(self)
                 if not units.restarts(unit, status):
                     return
@@ -233,8 +247,11 @@ class Machine:
         path, *arguments = unit.command
         file = self.disk.read(path)
         if file is None or not file.executable:
-            self.disk.log(unit.name, f"{unit.name}: Failed at step EXEC spawning {path}: "
-                          f"{'No such file or directory' if file is None else 'Permission denied'}")
+            self.disk.log(
+                unit.name,
+                f"{unit.name}: Failed at step EXEC spawning {path}: "
+                f"{'No such file or directory' if file is None else 'Permission denied'}",
+            )
             return 203
         distribution, version = programs.version_of(file.data)
         if not distribution:
@@ -267,17 +284,27 @@ class Machine:
 
     def interfaces(self) -> list[dict[str, Any]]:
         """`network-get-interfaces` as the guest agent answers it."""
-        found: list[dict[str, Any]] = [{
-            "name": "lo", "hardware-address": "00:00:00:00:00:00",
-            "ip-addresses": [{"ip-address": "127.0.0.1", "ip-address-type": "ipv4", "prefix": 8}],
-        }]
+        found: list[dict[str, Any]] = [
+            {
+                "name": "lo",
+                "hardware-address": "00:00:00:00:00:00",
+                "ip-addresses": [{"ip-address": "127.0.0.1", "ip-address-type": "ipv4", "prefix": 8}],
+            }
+        ]
         for position, mac in enumerate(self.hardware.macs):
-            listed = [] if position else [*self.addresses, *(self.supervisor.extra_addresses if self.supervisor else [])]
-            found.append({
-                "name": f"eth{position}", "hardware-address": mac.lower(),
-                "ip-addresses": [{"ip-address": item.split("/")[0], "ip-address-type": "ipv4",
-                                  "prefix": int(item.split("/")[1])} for item in listed],
-            })
+            listed = (
+                [] if position else [*self.addresses, *(self.supervisor.extra_addresses if self.supervisor else [])]
+            )
+            found.append(
+                {
+                    "name": f"eth{position}",
+                    "hardware-address": mac.lower(),
+                    "ip-addresses": [
+                        {"ip-address": item.split("/")[0], "ip-address-type": "ipv4", "prefix": int(item.split("/")[1])}
+                        for item in listed
+                    ],
+                }
+            )
         return found
 
     def execute(self, command: list[str]) -> dict[str, Any]:
@@ -290,8 +317,9 @@ class Machine:
     def _look(self, command: list[str]) -> tuple[str, str, int]:
         name = command[0].rsplit("/", 1)[-1]
         if name == "cloud-init" and command[1] == "status":
-            current = self.disk.cloud_init if self.cloud_init_state != "running" else cloud_init.status(
-                "running", [], {}, "")
+            current = (
+                self.disk.cloud_init if self.cloud_init_state != "running" else cloud_init.status("running", [], {}, "")
+            )
             code = 1 if current.get("status") == "error" else (2 if current.get("recoverable_errors") else 0)
             if "json" in command[2:] or "--format=json" in command[2:]:
                 return json.dumps(current, indent=1) + "\n", "", code
@@ -306,7 +334,7 @@ class Machine:
         if name == "journalctl":
             unit = next((command[i + 1] for i, word in enumerate(command) if word in ("-u", "--unit")), "")
             full = unit if "." in unit else f"{unit}.service"
-            lines = self.disk.logs.get(full, [])[-(_count(command) or 400):]
+            lines = self.disk.logs.get(full, [])[-(_count(command) or 400) :]
             return "".join(f"{line}\n" for line in lines) or "-- No entries --\n", "", 0
         if name == "systemctl" and command[1] in ("is-active", "is-failed"):
             full = command[-1] if "." in command[-1] else f"{command[-1]}.service"
@@ -330,10 +358,17 @@ class Machine:
         """What the control API shows; with `full` also what a restart needs."""
         hw = self.hardware
         data: dict[str, Any] = {
-            "vmid": hw.vmid, "name": hw.name, "node": hw.node, "uuid": hw.uuid, "on": self.on, "agent": self.agent,
-            "addresses": self.addresses, "disk_id": hw.disk_id,
+            "vmid": hw.vmid,
+            "name": hw.name,
+            "node": hw.node,
+            "uuid": hw.uuid,
+            "on": self.on,
+            "agent": self.agent,
+            "addresses": self.addresses,
+            "disk_id": hw.disk_id,
             "cloud_init": self.disk.cloud_init.get("status", self.cloud_init_state),
-            "units": sorted(self._running), "supervisor": self.supervisor.describe() if self.supervisor else None,
+            "units": sorted(self._running),
+            "supervisor": self.supervisor.describe() if self.supervisor else None,
         }
         if full:
             data["hardware"] = {**hw.__dict__, "macs": list(hw.macs)}

@@ -11,8 +11,15 @@ from lab.nodes.flags import split_list, truth
 if TYPE_CHECKING:
     from lab.nodes.cluster import SimCluster
 
-_CHARTS = {"rke2-canal": "rke2-canal", "rke2-cilium": "cilium", "rke2-calico": "calico-node", "rke2-flannel": "kube-flannel-ds",
-           "cilium": "cilium", "tigera-operator": "calico-node", "calico": "calico-node"}
+_CHARTS = {
+    "rke2-canal": "rke2-canal",
+    "rke2-cilium": "cilium",
+    "rke2-calico": "calico-node",
+    "rke2-flannel": "kube-flannel-ds",
+    "cilium": "cilium",
+    "tigera-operator": "calico-node",
+    "calico": "calico-node",
+}
 """Chart -> name of the DaemonSet that it brings."""
 _DAEMONS = set(_CHARTS.values()) | {"canal", "kube-flannel", "calico"}
 _GROUP = "helm.cattle.io"
@@ -21,17 +28,28 @@ _GROUP = "helm.cattle.io"
 def serve_chart_kinds(api: KubeApi) -> None:
     """The two kinds of the distributions' Helm controller."""
     for kind, plural in (("HelmChart", "helmcharts"), ("HelmChartConfig", "helmchartconfigs")):
-        api.ensure({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{_GROUP}"},
-            "spec": {
-                "group": _GROUP, "scope": "Namespaced",
-                "names": {"plural": plural, "kind": kind, "singular": kind.lower(), "listKind": f"{kind}List"},
-                "versions": [{"name": "v1", "served": True, "storage": True,
-                              "schema": {"openAPIV3Schema": {"type": "object",
-                                                             "x-kubernetes-preserve-unknown-fields": True}}}],
-            },
-        })
+        api.ensure(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": f"{plural}.{_GROUP}"},
+                "spec": {
+                    "group": _GROUP,
+                    "scope": "Namespaced",
+                    "names": {"plural": plural, "kind": kind, "singular": kind.lower(), "listKind": f"{kind}List"},
+                    "versions": [
+                        {
+                            "name": "v1",
+                            "served": True,
+                            "storage": True,
+                            "schema": {
+                                "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                            },
+                        }
+                    ],
+                },
+            }
+        )
 
 
 def _values(text: Any) -> dict[str, Any] | None:
@@ -61,8 +79,13 @@ def _wanted(cluster: "SimCluster") -> list[tuple[str, dict[str, Any] | None, boo
     for chart_obj in api.rows("helmcharts", group=_GROUP):
         chart = str(dig(chart_obj, "spec", "chart", default="")).rsplit("/", 1)[-1]
         if chart in _CHARTS:
-            found.append((chart, _values(dig(chart_obj, "spec", "valuesContent")),
-                          truth(dig(chart_obj, "spec", "bootstrap", default=False))))
+            found.append(
+                (
+                    chart,
+                    _values(dig(chart_obj, "spec", "valuesContent")),
+                    truth(dig(chart_obj, "spec", "bootstrap", default=False)),
+                )
+            )
     return found
 
 
@@ -106,13 +129,19 @@ def ready(cluster: "SimCluster") -> str:
 def _daemonset(name: str) -> Obj:
     labels = {"k8s-app": name}
     return {
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "kube-system"},
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "kube-system"},
         "spec": {
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {
-                "hostNetwork": True, "priorityClassName": "system-node-critical",
-                "tolerations": [{"operator": "Exists"}],
-                "containers": [{"name": name, "image": f"lab.invalid/{name}:1"}],
-            }},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "hostNetwork": True,
+                    "priorityClassName": "system-node-critical",
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": name, "image": f"lab.invalid/{name}:1"}],
+                },
+            },
         },
     }

@@ -30,7 +30,8 @@ def _rke2_unit(kind: str) -> str:
     return (
         f"[Unit]\nDescription=Rancher Kubernetes Engine v2 ({kind})\nWants=network-online.target\n"
         "After=network-online.target\n\n[Service]\nType=notify\nKillMode=process\nDelegate=yes\nTimeoutStartSec=0\n"
-        f"Restart=always\nRestartSec=5s\nExecStart=/usr/local/bin/rke2 {kind}\n\n[Install]\nWantedBy=multi-user.target\n"
+        f"Restart=always\nRestartSec=5s\nExecStart=/usr/local/bin/rke2 {kind}\n\n[Install]\n"
+        "WantedBy=multi-user.target\n"
     )
 
 

@@ -46,8 +46,13 @@ class Registration:
         if what == "server-bootstrap":
             return self._bootstrap(who)
         if what == "config":
-            return web.json_response({"cluster": cluster.id, "version": cluster.api.version,
-                                      "disable-kube-proxy": cluster.critical.get("disable-kube-proxy")})
+            return web.json_response(
+                {
+                    "cluster": cluster.id,
+                    "version": cluster.api.version,
+                    "disable-kube-proxy": cluster.critical.get("disable-kube-proxy"),
+                }
+            )
         if what == "serving-kubelet.crt":
             return self._node_password(request)
         return web.Response(status=404, text="404 page not found\n")
@@ -69,10 +74,17 @@ class Registration:
         if who != "server":
             return web.json_response({"message": "forbidden: the agent token does not admit servers"}, status=403)
         if not cluster.joinable:
-            return web.json_response({"message": "this server does not run embedded etcd: start it with cluster-init"},
-                                     status=400)
-        return web.json_response({"cluster": cluster.id, "version": cluster.api.version, "critical": cluster.critical,
-                                  "authorities": cluster.authorities})
+            return web.json_response(
+                {"message": "this server does not run embedded etcd: start it with cluster-init"}, status=400
+            )
+        return web.json_response(
+            {
+                "cluster": cluster.id,
+                "version": cluster.api.version,
+                "critical": cluster.critical,
+                "authorities": cluster.authorities,
+            }
+        )
 
     def _node_password(self, request: web.BaseRequest) -> web.Response:
         """Keeps the first password that a node name came with; another later is refused (facts 2.8)."""
@@ -86,9 +98,18 @@ class Registration:
         digest = base64.b64encode(hashlib.sha256(password.encode()).hexdigest().encode()).decode()
         found = api.find("secrets", "kube-system", secret)
         if found is None:
-            api.ensure({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret, "namespace": "kube-system"},
-                        "immutable": True, "data": {"hash": digest}}, cluster.distribution)
+            api.ensure(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "metadata": {"name": secret, "namespace": "kube-system"},
+                    "immutable": True,
+                    "data": {"hash": digest},
+                },
+                cluster.distribution,
+            )
         elif found["data"].get("hash") != digest:
-            return web.json_response({"message": f"unable to verify password for node {name}: hash does not match"},
-                                     status=403)
+            return web.json_response(
+                {"message": f"unable to verify password for node {name}: hash does not match"}, status=403
+            )
         return web.Response(text="ok")

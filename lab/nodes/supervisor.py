@@ -73,9 +73,15 @@ class Supervisor:
         return f"/var/lib/rancher/{self.distribution}"
 
     def describe(self) -> dict[str, Any]:
-        return {"program": self.distribution, "version": self.version, "role": self.role, "phase": self.phase,
-                "node": self.node_name, "cluster": self.cluster.id if self.cluster else None,
-                "vip": bool(self.vip and self.vip.holds)}
+        return {
+            "program": self.distribution,
+            "version": self.version,
+            "role": self.role,
+            "phase": self.phase,
+            "node": self.node_name,
+            "cluster": self.cluster.id if self.cluster else None,
+            "vip": bool(self.vip and self.vip.holds),
+        }
 
     def log(self, line: str, level: str = "info") -> None:
         self.machine.disk.log(self.unit, f'{self.distribution}[1]: level={level} msg="{line}"')
@@ -120,6 +126,7 @@ class Supervisor:
             if self.cluster.agents.get(self.node_name) is self:
                 del self.cluster.agents[self.node_name]
                 self.cluster.beats(self.node_name)
+            self.cluster.learner_fails(self.machine.disk.id)
             if self.cluster.running.get(self.machine.disk.id) is self:
                 await self.cluster.server_stops(self)
 
@@ -136,8 +143,10 @@ class Supervisor:
             problem = str(error).replace("\n", " ")
             raise Fatal(f"failed to read config file {self.config_path}: yaml: {problem}") from error
         if not isinstance(config, dict):
-            raise Fatal(f"failed to read config file {self.config_path}: yaml: unmarshal errors: cannot unmarshal into "
-                        "yaml.MapSlice")
+            raise Fatal(
+                f"failed to read config file {self.config_path}: yaml: unmarshal errors: cannot unmarshal into "
+                "yaml.MapSlice"
+            )
         for argument in self.arguments:
             name, _, value = argument.lstrip("-").partition("=")
             config.setdefault(name, value or True)
@@ -163,9 +172,11 @@ class Supervisor:
         self._check_server_settings()
         known = self.world.clusters.get(disk.datastore)
         if known is not None:
-            if disk.id not in known.members:
-                raise Fatal("this server has been removed from the cluster, and its etcd database must be deleted "
-                            "before it can rejoin")
+            if disk.id not in known.members and disk.id not in known.learners:
+                raise Fatal(
+                    "this server has been removed from the cluster, and its etcd database must be deleted "
+                    "before it can rejoin"
+                )
             self._check_settled(known)
             self.cluster = known
         elif self.config.get("server"):
@@ -182,8 +193,9 @@ class Supervisor:
         cluster.server_starts(self)
         self.world.save(self.machine)
         self.log(f"Kube API server is now running; {self.distribution} is up and running")
-        for line in manifests.apply_folder(cluster.api, disk.below(f"{self.data}/server/manifests"),
-                                           flags.split_list(self.config.get("disable"))):
+        for line in manifests.apply_folder(
+            cluster.api, disk.below(f"{self.data}/server/manifests"), flags.split_list(self.config.get("disable"))
+        ):
             self.log(line, "error")
         self._start_static_pods(cluster)
 
@@ -222,11 +234,13 @@ class Supervisor:
                 host, _, rest = mount.partition(":")
                 inside = rest.split(":")[0]
                 if inside and (path == inside or path.startswith(inside.rstrip("/") + "/")):
-                    seen = host.rstrip("/") + path[len(inside.rstrip("/")):]
+                    seen = host.rstrip("/") + path[len(inside.rstrip("/")) :]
         file = self.machine.disk.read(seen)
         if file is None:
-            raise Fatal(f"kube-apiserver exited: failed to read authentication configuration: open {path}: no such file "
-                        "or directory")
+            raise Fatal(
+                f"kube-apiserver exited: failed to read authentication configuration: open {path}: no such file "
+                "or directory"
+            )
         try:
             content = yaml.safe_load(file.text)
         except yaml.YAMLError as error:
@@ -239,9 +253,12 @@ class Supervisor:
             or content.get("kind") != "AuthenticationConfiguration"
             or content.get("apiVersion") not in versions
         ):
-            raise Fatal("kube-apiserver exited: failed to decode authentication configuration: no kind "
-                        f"{(content or {}).get('kind')!r} is registered for version {(content or {}).get('apiVersion')!r}"
-                        if isinstance(content, dict) else "kube-apiserver exited: couldn't get version/kind")
+            raise Fatal(
+                "kube-apiserver exited: failed to decode authentication configuration: no kind "
+                f"{(content or {}).get('kind')!r} is registered for version {(content or {}).get('apiVersion')!r}"
+                if isinstance(content, dict)
+                else "kube-apiserver exited: couldn't get version/kind"
+            )
         if unknown := sorted(set(content) - {"apiVersion", "kind", "jwt", "anonymous"}):
             raise Fatal(f'kube-apiserver exited: strict decoding error: unknown field "{unknown[0]}"')
         if not isinstance(content.get("jwt") or [], list):
@@ -259,11 +276,19 @@ class Supervisor:
         if token.startswith("K10"):
             token = token.rsplit(":", 1)[-1]
         embedded = self.distribution == "rke2" or flags.truth(self.config.get("cluster-init", False))
-        cluster = SimCluster.found(self.world, {
-            "distribution": self.distribution, "version": self.version, "authorities": authorities, "token": token,
-            "agent_token": str(self.config.get("agent-token") or token),
-            "critical": flags.critical(self.distribution, self.config), "config": self.config, "joinable": embedded,
-        })
+        cluster = SimCluster.found(
+            self.world,
+            {
+                "distribution": self.distribution,
+                "version": self.version,
+                "authorities": authorities,
+                "token": token,
+                "agent_token": str(self.config.get("agent-token") or token),
+                "critical": flags.critical(self.distribution, self.config),
+                "config": self.config,
+                "joinable": embedded,
+            },
+        )
         cluster.members[self.machine.disk.id] = self.node_name
         self.world.clusters[cluster.id] = cluster
         self.log("Managed etcd cluster initializing" if embedded else "Using SQLite: no other server can join")
@@ -273,13 +298,24 @@ class Supervisor:
         service = ipaddress.ip_network(flags.split_list(self.config.get("service-cidr", "10.43.0.0/16"))[0])
         domain = str(self.config.get("cluster-domain", "cluster.local"))
         self.sans = [
-            *flags.split_list(self.config.get("tls-san")), self.address, self.node_name, "127.0.0.1", "localhost",
-            "kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{domain}",
+            *flags.split_list(self.config.get("tls-san")),
+            self.address,
+            self.node_name,
+            "127.0.0.1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            f"kubernetes.default.svc.{domain}",
             str(service[1]),
         ]
         try:
-            chain, key = serving_certificate(cluster.authorities["server-ca.crt"].encode(),
-                                             cluster.authorities["server-ca.key"].encode(), self.distribution, self.sans)
+            chain, key = serving_certificate(
+                cluster.authorities["server-ca.crt"].encode(),
+                cluster.authorities["server-ca.key"].encode(),
+                self.distribution,
+                self.sans,
+            )
             self.context = server_context(chain, key, cluster.authorities["client-ca.crt"].encode())
         except (ValueError, ssl.SSLError) as error:
             raise Fatal(f"failed to load server certificate authority: {error}") from error
@@ -288,8 +324,13 @@ class Supervisor:
         if self.context is None:
             raise Fatal("no serving certificate")
         self.registration = Registration(cluster)
-        self.handler = ApiHandler(cluster.api, cluster.client_authorities, f"{self.address}:6443",
-                                  self.registration if self.distribution == "k3s" else None, lambda: cluster.trouble)
+        self.handler = ApiHandler(
+            cluster.api,
+            cluster.client_authorities,
+            f"{self.address}:6443",
+            self.registration if self.distribution == "k3s" else None,
+            lambda: cluster.trouble,
+        )
         try:
             for host, port, answer in self.ports(self.machine.address):
                 listener = Listener(host, port, answer, self.context)
@@ -341,8 +382,16 @@ class Supervisor:
         while cluster.trouble:
             await self._pause(self.world.timing.tick)
         name = self.node_name
-        kubelet.register(cluster.api, self.machine.hardware, name, self.address, self.version, self.distribution,
-                         self.role == "server", self.config)
+        kubelet.register(
+            cluster.api,
+            self.machine.hardware,
+            name,
+            self.address,
+            self.version,
+            self.distribution,
+            self.role == "server",
+            self.config,
+        )
         cluster.agents[name] = self
         cluster.beats(name)
         self.log(f"Node {name} registered")

@@ -30,9 +30,7 @@ class Unit:
 
     def may_start(self, disk: Disk) -> bool:
         """True when every condition holds; systemd skips the unit silently otherwise."""
-        return all(
-            not disk.exists(path[1:]) if path.startswith("!") else disk.exists(path) for path in self.conditions
-        )
+        return all(not disk.exists(path[1:]) if path.startswith("!") else disk.exists(path) for path in self.conditions)
 
 
 def find(disk: Disk, name: str) -> Unit | None:

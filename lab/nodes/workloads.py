@@ -10,8 +10,12 @@ from lab.kube.selectors import from_object, labels_match
 from lab.kube.storage import Change
 
 _WATCHED = ("/pods", "/nodes", "apps/deployments", "apps/replicasets", "apps/daemonsets", "apps/statefulsets")
-_AUTO_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable",
-                   "node.kubernetes.io/unschedulable", "node.kubernetes.io/disk-pressure")
+_AUTO_TOLERATED = (
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/disk-pressure",
+)
 
 
 class Workloads:
@@ -43,8 +47,11 @@ class Workloads:
 
     def _owned(self, plural: str, owner: Obj) -> list[Obj]:
         uid = meta(owner)["uid"]
-        return [item for item in self._api.rows(plural, key_of(owner)[0])
-                if any(ref.get("uid") == uid for ref in meta(item).get("ownerReferences") or [])]
+        return [
+            item
+            for item in self._api.rows(plural, key_of(owner)[0])
+            if any(ref.get("uid") == uid for ref in meta(item).get("ownerReferences") or [])
+        ]
 
     def _deployment(self, deployment: Obj) -> None:
         spec = deployment["spec"]
@@ -60,12 +67,20 @@ class Workloads:
         if found is None:
             selector = {**(spec.get("selector") or {})}
             selector["matchLabels"] = {**(selector.get("matchLabels") or {}), "pod-template-hash": digest}
-            self._api.ensure({
-                "apiVersion": "apps/v1", "kind": "ReplicaSet",
-                "metadata": {"name": name, "namespace": key_of(deployment)[0], "labels": labels,
-                             "ownerReferences": [_reference(deployment)]},
-                "spec": {"replicas": spec["replicas"], "selector": selector, "template": template},
-            }, "kube-controller-manager")
+            self._api.ensure(
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "metadata": {
+                        "name": name,
+                        "namespace": key_of(deployment)[0],
+                        "labels": labels,
+                        "ownerReferences": [_reference(deployment)],
+                    },
+                    "spec": {"replicas": spec["replicas"], "selector": selector, "template": template},
+                },
+                "kube-controller-manager",
+            )
         elif dig(found, "spec", "replicas") != spec["replicas"]:
             self._api.change("replicasets", key_of(found), lambda item: item["spec"].update(replicas=spec["replicas"]))
 
@@ -101,27 +116,46 @@ class Workloads:
         spec = template["spec"]
         if node:
             spec["nodeName"] = node
-        data = {**(template.get("metadata") or {}), "name": name, "namespace": key_of(owner)[0],
-                "ownerReferences": [_reference(owner)]}
+        data = {
+            **(template.get("metadata") or {}),
+            "name": name,
+            "namespace": key_of(owner)[0],
+            "ownerReferences": [_reference(owner)],
+        }
         self._api.ensure({"apiVersion": "v1", "kind": "Pod", "metadata": data, "spec": spec}, "kube-controller-manager")
 
     def _remove_pod(self, pod: Obj) -> None:
         if not dig(pod, "spec", "nodeName"):
             self._api.take("pods", key_of(pod))
         else:
-            self._api.change("pods", key_of(pod), lambda item: item["metadata"].update(
-                deletionTimestamp=now_text(), deletionGracePeriodSeconds=30))
+            self._api.change(
+                "pods",
+                key_of(pod),
+                lambda item: item["metadata"].update(deletionTimestamp=now_text(), deletionGracePeriodSeconds=30),
+            )
 
     def _fits(self, spec: Obj, node: Obj, daemon: bool = False) -> bool:
         if dig(node, "spec", "unschedulable") and not daemon:
             return False
-        if not labels_match([(key, "in", (value,)) for key, value in (spec.get("nodeSelector") or {}).items()],
-                            labels_of(node)):
+        if not labels_match(
+            [(key, "in", (value,)) for key, value in (spec.get("nodeSelector") or {}).items()], labels_of(node)
+        ):
             return False
-        required = dig(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
-                       "nodeSelectorTerms", default=[]) or []
-        if required and not any(labels_match(from_object({"matchExpressions": term.get("matchExpressions") or []}) or [],
-                                             labels_of(node)) for term in required):
+        required = (
+            dig(
+                spec,
+                "affinity",
+                "nodeAffinity",
+                "requiredDuringSchedulingIgnoredDuringExecution",
+                "nodeSelectorTerms",
+                default=[],
+            )
+            or []
+        )
+        if required and not any(
+            labels_match(from_object({"matchExpressions": term.get("matchExpressions") or []}) or [], labels_of(node))
+            for term in required
+        ):
             return False
         for taint in dig(node, "spec", "taints", default=[]) or []:
             if taint.get("effect") == "PreferNoSchedule" or (daemon and taint["key"] in _AUTO_TOLERATED):
@@ -132,7 +166,7 @@ class Workloads:
 
     def _pods(self) -> None:
         nodes = {meta(node)["name"]: node for node in self._api.rows("nodes")}
-        load = {name: 0 for name in nodes}
+        load = dict.fromkeys(nodes, 0)
         pods = self._api.rows("pods")
         for pod in pods:
             if (name := dig(pod, "spec", "nodeName")) in load:
@@ -168,13 +202,25 @@ class Workloads:
         def edit(item: Obj) -> None:
             state = "True" if runs else "False"
             item["status"] = {
-                **item.get("status", {}), "phase": "Running" if runs else item["status"].get("phase", "Pending"),
-                "hostIP": address, "podIP": address,
-                "conditions": [{"type": kind, "status": state, "lastTransitionTime": now}
-                               for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")],
-                "containerStatuses": [{"name": box["name"], "image": box["image"], "imageID": "", "ready": runs,
-                                       "restartCount": 0, "state": {"running": {"startedAt": now}} if runs else {}}
-                                      for box in item["spec"]["containers"]],
+                **item.get("status", {}),
+                "phase": "Running" if runs else item["status"].get("phase", "Pending"),
+                "hostIP": address,
+                "podIP": address,
+                "conditions": [
+                    {"type": kind, "status": state, "lastTransitionTime": now}
+                    for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+                ],
+                "containerStatuses": [
+                    {
+                        "name": box["name"],
+                        "image": box["image"],
+                        "imageID": "",
+                        "ready": runs,
+                        "restartCount": 0,
+                        "state": {"running": {"startedAt": now}} if runs else {},
+                    }
+                    for box in item["spec"]["containers"]
+                ],
             }
             item["status"].setdefault("startTime", now)
 
@@ -185,27 +231,52 @@ class Workloads:
             for owner in self._api.rows(plural):
                 pods = [pod for pod in self._owned("pods", owner) if not meta(pod).get("deletionTimestamp")]
                 ready = sum(map(pod_ready, pods))
-                self._write(plural, owner, {"replicas": len(pods), "fullyLabeledReplicas": len(pods),
-                                            "readyReplicas": ready, "availableReplicas": ready})
+                self._write(
+                    plural,
+                    owner,
+                    {
+                        "replicas": len(pods),
+                        "fullyLabeledReplicas": len(pods),
+                        "readyReplicas": ready,
+                        "availableReplicas": ready,
+                    },
+                )
         for deployment in self._api.rows("deployments"):
             sets = self._owned("replicasets", deployment)
-            counts = {name: sum(dig(item, "status", name, default=0) or 0 for item in sets)
-                      for name in ("replicas", "readyReplicas", "availableReplicas")}
+            counts = {
+                name: sum(dig(item, "status", name, default=0) or 0 for item in sets)
+                for name in ("replicas", "readyReplicas", "availableReplicas")
+            }
             digest = hashlib.sha256(canonical(deployment["spec"]["template"]).encode()).hexdigest()[:9]
             current = next((item for item in sets if meta(item)["name"].endswith(digest)), {})
             wanted = deployment["spec"]["replicas"]
             available = counts["availableReplicas"] >= wanted
-            self._write("deployments", deployment, {
-                **counts, "updatedReplicas": dig(current, "status", "replicas", default=0),
-                "unavailableReplicas": max(0, wanted - counts["availableReplicas"]),
-                "conditions": _conditions(deployment, available)})
+            self._write(
+                "deployments",
+                deployment,
+                {
+                    **counts,
+                    "updatedReplicas": dig(current, "status", "replicas", default=0),
+                    "unavailableReplicas": max(0, wanted - counts["availableReplicas"]),
+                    "conditions": _conditions(deployment, available),
+                },
+            )
         for daemon in self._api.rows("daemonsets"):
             pods = self._owned("pods", daemon)
             ready = sum(map(pod_ready, pods))
-            self._write("daemonsets", daemon, {
-                "desiredNumberScheduled": len(pods), "currentNumberScheduled": len(pods), "numberReady": ready,
-                "numberAvailable": ready, "updatedNumberScheduled": len(pods), "numberMisscheduled": 0,
-                "numberUnavailable": len(pods) - ready})
+            self._write(
+                "daemonsets",
+                daemon,
+                {
+                    "desiredNumberScheduled": len(pods),
+                    "currentNumberScheduled": len(pods),
+                    "numberReady": ready,
+                    "numberAvailable": ready,
+                    "updatedNumberScheduled": len(pods),
+                    "numberMisscheduled": 0,
+                    "numberUnavailable": len(pods) - ready,
+                },
+            )
 
     def _write(self, plural: str, obj: Obj, status: dict[str, Any]) -> None:
         status["observedGeneration"] = meta(obj).get("generation", 1)
@@ -214,8 +285,14 @@ class Workloads:
 
 
 def _reference(owner: Obj) -> Obj:
-    return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta(owner)["name"],
-            "uid": meta(owner)["uid"], "controller": True, "blockOwnerDeletion": True}
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": meta(owner)["name"],
+        "uid": meta(owner)["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def _tolerates(toleration: Obj, taint: Obj) -> bool:
@@ -243,6 +320,14 @@ def _conditions(deployment: Obj, available: bool) -> list[Obj]:
         text = "True" if state else "False"
         same = dig(before, kind, "status") == text
         when = before[kind]["lastTransitionTime"] if same else now_text()
-        rows.append({"type": kind, "status": text, "reason": reason, "message": "", "lastTransitionTime": when,
-                     "lastUpdateTime": when})
+        rows.append(
+            {
+                "type": kind,
+                "status": text,
+                "reason": reason,
+                "message": "",
+                "lastTransitionTime": when,
+                "lastUpdateTime": when,
+            }
+        )
     return rows

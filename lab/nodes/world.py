@@ -140,11 +140,22 @@ class World:
             del self.errors[:-50]
 
     def state(self) -> dict[str, Any]:
-        clusters = [{"id": item.id, "distribution": item.distribution, "version": item.api.version,
-                     "members": sorted(item.members.values()), "running": sorted(s.node_name for s in item.running.values()),
-                     "trouble": item.trouble} for item in self.clusters.values()]
-        return {"machines": [item.to_json() for _, item in sorted(self.machines.items())], "clusters": clusters,
-                "errors": list(self.errors)}
+        clusters = [
+            {
+                "id": item.id,
+                "distribution": item.distribution,
+                "version": item.api.version,
+                "members": sorted(item.members.values()),
+                "running": sorted(s.node_name for s in item.running.values()),
+                "trouble": item.trouble,
+            }
+            for item in self.clusters.values()
+        ]
+        return {
+            "machines": [item.to_json() for _, item in sorted(self.machines.items())],
+            "clusters": clusters,
+            "errors": list(self.errors),
+        }
 
 
 def _write(path: Path, content: Any) -> None:

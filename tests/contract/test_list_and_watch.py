@@ -1,0 +1,147 @@
+"""List and watch."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from tests.contract.backend import Api, Obj, config_map, ok, refused
+
+
+def maps(space: str) -> str:
+    return f"/api/v1/namespaces/{space}/configmaps"
+
+
+@asynccontextmanager
+async def watching(client: httpx.AsyncClient, path: str, **query: str) -> AsyncIterator[AsyncIterator[Obj]]:
+    async with client.stream("GET", path, params={"watch": "true", **query}) as stream:
+        assert stream.status_code == 200
+
+        async def events() -> AsyncIterator[Obj]:
+            async for line in stream.aiter_lines():
+                if line:
+                    yield json.loads(line)
+
+        yield events()
+
+
+async def take(events: AsyncIterator[Obj], wanted: int) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    async with asyncio.timeout(10):
+        async for event in events:
+            found.append((event["type"], event["object"]["metadata"]["name"]))
+            if len(found) == wanted:
+                return found
+    return found
+
+
+async def test_a_list_is_ordered_by_name_and_carries_a_revision(api: Api, space: str) -> None:
+    for name in ("c", "a", "b"):
+        ok(await api.admin.post(maps(space), json=config_map(name)), 201)
+    found = ok(await api.admin.get(maps(space)))
+    mine = [item["metadata"]["name"] for item in found["items"] if item["metadata"]["name"] in "abc"]
+    assert found["kind"] == "ConfigMapList"
+    assert mine == ["a", "b", "c"]
+    assert int(found["metadata"]["resourceVersion"]) > 0
+
+
+async def test_label_selectors(api: Api, space: str) -> None:
+    for name, tier in (("one", "front"), ("two", "back"), ("three", "")):
+        body = config_map(name)
+        if tier:
+            body["metadata"]["labels"] = {"tier": tier}
+        ok(await api.admin.post(maps(space), json=body), 201)
+
+    async def names(selector: str) -> set[str]:
+        found = ok(await api.admin.get(maps(space), params={"labelSelector": selector}))
+        return {item["metadata"]["name"] for item in found["items"]} - {"kube-root-ca.crt"}
+
+    assert await names("tier=front") == {"one"}
+    assert await names("tier!=front") == {"two", "three"}
+    assert await names("tier in (front,back)") == {"one", "two"}
+    assert await names("tier") == {"one", "two"}
+    assert await names("!tier") == {"three"}
+
+
+async def test_field_selectors_and_unknown_fields(api: Api, space: str) -> None:
+    for name in ("one", "two"):
+        ok(await api.admin.post(maps(space), json=config_map(name)), 201)
+    found = ok(await api.admin.get(maps(space), params={"fieldSelector": "metadata.name=two"}))
+    assert [item["metadata"]["name"] for item in found["items"]] == ["two"]
+    answer = await api.admin.get(maps(space), params={"fieldSelector": "data.x=1"})
+    refused(answer, 400, "BadRequest", "field label not supported")
+
+
+async def test_a_watch_tells_each_change_in_order(api: Api, space: str) -> None:
+    start = ok(await api.admin.get(maps(space)))["metadata"]["resourceVersion"]
+    async with watching(api.admin, maps(space), resourceVersion=start, fieldSelector="metadata.name=seen") as events:
+        body = ok(await api.admin.post(maps(space), json=config_map("seen", a="1")), 201)
+        body["data"] = {"a": "2"}
+        ok(await api.admin.put(f"{maps(space)}/seen", json=body))
+        ok(await api.admin.delete(f"{maps(space)}/seen"))
+        assert await take(events, 3) == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
+
+
+async def test_a_watch_with_a_selector_sees_objects_come_and_go(api: Api, space: str) -> None:
+    start = ok(await api.admin.get(maps(space)))["metadata"]["resourceVersion"]
+    async with watching(api.admin, maps(space), resourceVersion=start, labelSelector="shown=yes") as events:
+        ok(await api.admin.post(maps(space), json=config_map("moving")), 201)
+        merge = {"Content-Type": "application/merge-patch+json"}
+        for labels in ({"shown": "yes"}, {"shown": "no"}):
+            patch = json.dumps({"metadata": {"labels": labels}})
+            ok(await api.admin.patch(f"{maps(space)}/moving", content=patch, headers=merge))
+        assert await take(events, 2) == [("ADDED", "moving"), ("DELETED", "moving")]
+
+
+async def test_a_watch_without_a_revision_begins_with_what_is_there(api: Api, space: str) -> None:
+    ok(await api.admin.post(maps(space), json=config_map("old")), 201)
+    async with watching(api.admin, maps(space), fieldSelector="metadata.name=old") as events:
+        assert await take(events, 1) == [("ADDED", "old")]
+
+
+async def test_a_watch_from_a_forgotten_revision_is_expired(api: Api, space: str) -> None:
+    async with watching(api.admin, maps(space), resourceVersion="1") as events:
+        async with asyncio.timeout(10):
+            async for event in events:
+                assert event["type"] == "ERROR"
+                assert event["object"]["code"] == 410
+                assert event["object"]["reason"] == "Expired"
+                break
+
+
+async def test_a_watch_ends_after_its_time(api: Api, space: str) -> None:
+    async with asyncio.timeout(10):
+        async with watching(api.admin, maps(space), timeoutSeconds="1") as events:
+            assert [event async for event in events if event["object"]["metadata"]["name"] == "none"] == []
+
+
+async def test_pages(api: Api, space: str) -> None:
+    for number in range(5):
+        body = config_map(f"page-{number}")
+        body["metadata"]["labels"] = {"paged": "yes"}
+        ok(await api.admin.post(maps(space), json=body), 201)
+    seen: list[str] = []
+    query = {"limit": "2", "labelSelector": "paged=yes"}
+    while True:
+        page = ok(await api.admin.get(maps(space), params=query))
+        assert len(page["items"]) <= 2
+        seen += [item["metadata"]["name"] for item in page["items"]]
+        if not (mark := page["metadata"].get("continue")):
+            break
+        query["continue"] = mark
+    assert seen == [f"page-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nonsense", "/apis/none.example/v1/things", "/api/v1/namespaces/x/nodes"])
+async def test_paths_that_are_not_served(api: Api, path: str) -> None:
+    answer = await api.admin.get(path)
+    assert answer.status_code == 404
+
+
+async def test_list_of_all_namespaces(api: Api, space: str) -> None:
+    ok(await api.admin.post(maps(space), json=config_map("everywhere")), 201)
+    found = ok(await api.admin.get("/api/v1/configmaps", params={"fieldSelector": f"metadata.namespace={space}"}))
+    assert "everywhere" in {item["metadata"]["name"] for item in found["items"]}
