@@ -83,7 +83,7 @@ async def create(caller: AtSite, spec: ClusterSpec) -> Accepted:
     services, site = caller.services, caller.site
     await services.rights.demand(caller.person, site, create_needs(site, spec))
     try:
-        cluster = await services.store.clusters.create(spec, site.id, caller.person.known_as)
+        cluster = await services.store.clusters.create(spec, site.id, caller.person.known_as, unbuilt(spec))
     except AlreadyExists as error:
         raise taken(spec.namespace, spec.name) from error
     except InUse as error:

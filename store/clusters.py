@@ -5,7 +5,7 @@ attempts) does not raise the version, so that a person who edits a spec meanwhil
 """
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -54,8 +54,10 @@ class Clusters:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, spec: ClusterSpec, site_id: str, author: str) -> Cluster:
-        """Accepts a new cluster: generation 1, revision 1, its virtual IP reserved.
+    async def create(
+        self, spec: ClusterSpec, site_id: str, author: str, conditions: Sequence[Condition] = ()
+    ) -> Cluster:
+        """Accepts a new cluster: generation 1, revision 1, its virtual IP reserved, with its first conditions.
 
         Raises AlreadyExists (a living cluster has this namespace and name), InUse (the virtual IP is taken) and
         NotFound (no such site).
@@ -75,7 +77,10 @@ class Clusters:
                         spec=spec_document(spec),
                         generation=1,
                         status=ClusterStatus.PROVISIONING.value,
-                        conditions=[],
+                        conditions=[
+                            one.model_copy(update={"last_transition": writing.now}).model_dump(mode="json")
+                            for one in conditions
+                        ],
                         marks=[],
                         created_at=writing.now,
                         created_by=author,
