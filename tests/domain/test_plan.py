@@ -334,6 +334,23 @@ def test_available_is_awaited_last_and_then_nothing_is_left() -> None:
     assert plan(JobKind.CREATE, cluster(wanted, (*marks, Mark.AVAILABLE)), having) == Plan(finished=True)
 
 
+def _with_one_joining(marks: tuple[Mark, ...]) -> Plan:
+    wanted = spec(1, (2,))
+    having = machines(wanted, Phase.READY)
+    having[-1] = having[-1].model_copy(update={"phase": Phase.JOINED})
+    return plan(JobKind.CREATE, cluster(wanted, marks), having, {f"create-machine/{having[-1].id}"})
+
+
+def test_available_waits_for_the_last_machine() -> None:
+    answer = _with_one_joining((*GROUNDWORK, *CONTROLLED, Mark.TAINTS))
+    assert answer.steps == ()
+    assert "prod-md-0-" in answer.waiting_for
+
+
+def test_a_mark_of_earlier_availability_finishes_nothing() -> None:
+    assert not _with_one_joining(tuple(Mark)).finished
+
+
 def test_a_spec_that_wants_more_is_reserved_again() -> None:
     having = machines(spec(1, (1,)), Phase.READY)
     grown = cluster(spec(1, (2,)), tuple(Mark))
