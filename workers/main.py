@@ -4,7 +4,6 @@ python -m workers.main        # settings from TRILITHON_* (workers/settings.py)
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -31,6 +30,8 @@ SITES_EVERY = 5.0
 THROTTLE = timedelta(seconds=2)
 """Heartbeats reach the server at least this often: how soon a cancelled wait ends (the SDK's default is 8 s of 10)."""
 AGAIN_AFTER = 2.0
+LAST_SECONDS = 5.0
+"""After the grace, for what must be closed; then the process ends whatever still waits."""
 
 _log = logging.getLogger(__name__)
 
@@ -175,7 +176,7 @@ async def _run_one(worker: Worker) -> None:
 
 
 async def serve(settings: WorkerSettings, stop: asyncio.Event | None = None) -> None:
-    """Run a worker process's work until `stop` is set, or SIGTERM or SIGINT comes. The store must be migrated."""
+    """Run a worker process's work until `stop` is set. The store must be migrated."""
     key = SecretKey.load(settings.key_file)
     store = open_store(settings.store_url, key, clock=now)
     points = CrashPoints.from_environment()
@@ -187,10 +188,6 @@ async def serve(settings: WorkerSettings, stop: asyncio.Event | None = None) -> 
         outfit.activities(),
         Journal(store, now, point=points.at),
     )
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, crew.stop)
     watcher = asyncio.create_task(_stop_with(crew, stop)) if stop is not None else None
     try:
         await crew.run()
@@ -207,13 +204,34 @@ async def _stop_with(crew: Crew, stop: asyncio.Event) -> None:
 
 
 def run_worker(settings: WorkerSettings) -> None:
-    """Be a worker process. Never returns: the SDK may crash at interpreter exit (facts/temporal.md 0.10)."""
+    """Be a worker process. Never returns.
+
+    It leaves by `os._exit`: the SDK may crash at interpreter exit (facts/temporal.md 0.10), and a thread that still
+    waits for a silent Proxmox VE must not hold up the end.
+    """
+    asyncio.run(_as_process(settings))
+
+
+async def _as_process(settings: WorkerSettings) -> None:
     code = 0
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def ending() -> None:
+        stop.set()
+        loop.call_later(settings.grace_seconds + LAST_SECONDS, _leave, 0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending)
     try:
-        asyncio.run(serve(settings))
+        await serve(settings, stop)
     except BaseException:
-        logging.getLogger(__name__).exception("The worker ends with an error")
+        _log.exception("The worker ends with an error")
         code = 1
+    _leave(code)
+
+
+def _leave(code: int) -> None:
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
