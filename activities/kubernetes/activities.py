@@ -136,6 +136,7 @@ class KubernetesActivities:
             return None
 
         await self._until(look, wait.limit, cluster, machine, ask_machine=False)
+        await self._store.machines.note(machine.id, "")
 
     @activity.defn(name=names.SET_TAINTS)
     async def set_taints(self, ref: ClusterRef) -> None:

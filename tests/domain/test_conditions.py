@@ -29,9 +29,6 @@ def test_volumes_are_always_said() -> None:
         ({"proxmox_ha": True}, ConditionType.HIGH_AVAILABILITY_READY),
         ({"upgrades": Upgrades(mode=UpgradeMode.PATCH)}, ConditionType.UPGRADES_READY),
         ({"oidc": (PROVIDER,)}, ConditionType.IDENTITY_READY),
-        ({"kube_proxy_replacement": True}, ConditionType.KUBE_PROXY_REPLACEMENT_READY),
-        ({"distribution": Distribution.K3S, "cni": Cni.CILIUM}, ConditionType.POD_NETWORK_READY),
-        ({"distribution": Distribution.K3S, "cni": Cni.CALICO}, ConditionType.POD_NETWORK_READY),
         ({"distribution": Distribution.KUBEADM, "cni": Cni.CILIUM}, ConditionType.POD_NETWORK_READY),
     ],
 )
@@ -46,6 +43,8 @@ def test_each_setting_has_its_condition(changes, kind) -> None:
         {"upgrades": Upgrades()},
         {"headlamp": Headlamp(hostname="lamp.example.org")},
         {"cni": Cni.CALICO},
+        {"cni": Cni.CILIUM, "kube_proxy_replacement": True},
+        {"distribution": Distribution.K3S, "cni": Cni.CILIUM},
         {"distribution": Distribution.K3S, "cni": Cni.FLANNEL},
         {"distribution": Distribution.K3S},
     ],
@@ -57,7 +56,7 @@ def test_what_is_not_asked_for_is_not_said(changes) -> None:
 def test_one_condition_of_a_type() -> None:
     everything = unbuilt(
         spec(
-            distribution=Distribution.K3S,
+            distribution=Distribution.KUBEADM,
             cni=Cni.CILIUM,
             kube_proxy_replacement=True,
             headlamp=Headlamp(enabled=True),
