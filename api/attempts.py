@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from api.problems import TooManyAttempts
+from domain.errors import ErrorCode
 
 WINDOW = timedelta(minutes=5)
 PER_PERSON = 5
@@ -31,7 +32,7 @@ class Attempts:
             if len(recent) >= limit:
                 wait = int((recent[0] + WINDOW - self._clock()).total_seconds()) + 1
                 raise TooManyAttempts(
-                    "too-many-attempts",
+                    ErrorCode.TOO_MANY_ATTEMPTS,
                     "Sign-in failed too often from here.",
                     f"Wait {wait} s, then try again.",
                     headers={"Retry-After": str(wait)},

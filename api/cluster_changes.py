@@ -134,7 +134,7 @@ def refuse_change(cluster: Cluster, spec: ClusterSpec) -> NotBuilt:
     old, new = cluster.spec.model_dump(mode="json"), spec.model_dump(mode="json")
     fields = [name for name in new if old[name] != new[name]]
     return NotBuilt(
-        "not-built",
+        ErrorCode.NOT_BUILT,
         f"Changing an existing cluster is not built yet; {cluster.namespace}/{cluster.name} would change in "
         f"{', '.join(fields)}. Nothing was written.",
         "Delete it and create it anew, or wait for a release that scales and upgrades.",

@@ -160,7 +160,7 @@ async def delete_cluster(
     typed = body.confirm if body is not None else confirm
     if typed != caller.cluster.name:
         raise Invalid(
-            "name-not-confirmed",
+            ErrorCode.NAME_NOT_CONFIRMED,
             f"Deleting {caller.cluster.namespace}/{caller.cluster.name} takes its name as proof that it is meant; "
             "it was not given. Nothing was deleted.",
             f"Send `confirm` with the value {caller.cluster.name}.",

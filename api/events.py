@@ -1,5 +1,6 @@
 """The change feed as a stream: what the person sees has changed, read it again."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from api.models.jobs import ClusterName
 from api.problems import ApiError
 from api.rights import SETUP
 from api.sight import Seen
-from api.streams import HEARTBEAT, STREAM, event, heartbeat, hello, last_seen, stream
+from api.streams import BURST, HEARTBEAT, STREAM, event, heartbeat, hello, last_seen, stream
 from domain.sites import Site
 from store import Change as StoredChange
 from store import NotFound
@@ -65,7 +66,10 @@ async def _follow(caller: SignedIn, seq: int | None) -> AsyncIterator[bytes]:
             yield event("change", await _shown(now, change, site, seen, before), change.seq)
         if changes:
             seq = changes[-1].seq
-        elif not await services.store.wait_change(seq, HEARTBEAT):
+        elif await services.store.wait_change(seq, HEARTBEAT):
+            # Changes come in bursts; of many of one thing the page needs to hear once.
+            await asyncio.sleep(BURST)
+        else:
             yield heartbeat()
 
 

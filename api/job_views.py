@@ -57,8 +57,8 @@ def pool_name(job: StoredJob) -> str | None:
     return parts[1] if len(parts) >= 3 and parts[0] == "cluster" else None
 
 
-async def whole(services: Services, job: StoredJob, may_decide: Allowed) -> Job:
-    """One job with its steps."""
+async def whole(services: Services, job: StoredJob, may_decide: Allowed, *, last: int | None = None) -> Job:
+    """One job with its steps. `last` is the number of its newest log line where the caller knows it already."""
     steps = await services.store.jobs.steps(job.id)
     sites = await site_names(services)
     site = sites.get(job.site_id or "")
@@ -76,7 +76,7 @@ async def whole(services: Services, job: StoredJob, may_decide: Allowed) -> Job:
         steps_done=sum(step.state is StepState.DONE for step in steps),
         decisions=list(Decision) if parked else [],
         may_decide=may_decide if parked else Allowed(allowed=False, reason="The job waits for nobody's decision."),
-        last_log=await last_log(services, job.id),
+        last_log=await last_log(services, job.id) if last is None else last,
     )
 
 

@@ -1,5 +1,6 @@
 """Jobs: what is being done, how far it is, and what a person may say to one that waits for a word."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from api.people import Person
 from api.problems import ApiError, Away, Conflicting
 from api.rights import CHANGE, SEE, SETUP, allowed, cluster_pool_path, pool_of
 from api.services import Services
-from api.streams import HEARTBEAT, STREAM, event, heartbeat, hello, last_seen, stream
+from api.streams import BURST, HEARTBEAT, STREAM, event, heartbeat, hello, last_seen, stream
 from domain.errors import ErrorCode
 from domain.jobs import Decision, JobKind, JobPhase
 from domain.jobs import LogLine as StoredLine
@@ -165,11 +166,12 @@ async def _follow(caller: AtJob, seq: int) -> AsyncIterator[bytes]:
             # Signed out, or the right is gone: the page asks again and learns why.
             return
         # Read before the lines, so that its end is shown only after its last line.
-        job = await whole(services, now.job, _may_decide(now))
+        job = await whole(services, now.job, _may_decide(now), last=seq)
         while lines := await services.store.jobs.log_after(job_id, seq, LINES_AT_ONCE):
             for line in lines:
                 yield event("log", _line(line), line.seq)
             seq = lines[-1].seq
+        job = job.model_copy(update={"last_log": seq})
         text = job.model_dump_json(exclude={"last_log"})
         if text != shown:
             shown = text
@@ -177,7 +179,10 @@ async def _follow(caller: AtJob, seq: int) -> AsyncIterator[bytes]:
         if job.ended_at is not None:
             yield event("end", job)
             return
-        if not await _changes(services, job_id, mark):
+        if await _changes(services, job_id, mark):
+            # Changes come in bursts; one look at what they made of the job is enough.
+            await asyncio.sleep(BURST)
+        else:
             yield heartbeat()
 
 

@@ -14,7 +14,7 @@ ApiError
  ├── ProxmoxRefused     502  with Proxmox VE's own text
  └── Away               503  Proxmox VE, the engine or the store does not answer; with Retry-After
 
-The codes are those of `domain.errors`; besides: `not-built`, `too-many-attempts`, `invalid-request`, `no-such-address`.
+The codes are those of `domain.errors`, where a table says when each is used.
 
 Every other exception is a fault of ours: it gets a reference id, which stands in the log beside the traceback.
 Neither the answer nor the log repeats request bodies, headers or cookies, since those carry passwords.
@@ -48,7 +48,7 @@ class ApiError(Exception):
 
     def __init__(
         self,
-        code: str,
+        code: ErrorCode,
         detail: str,
         remedy: str = "",
         *,
@@ -140,7 +140,7 @@ class Away(ApiError):
     status = 503
     title = "Something that is needed does not answer"
 
-    def __init__(self, code: str, detail: str, remedy: str = "", *, raw: str = "", retry_after: int = 5) -> None:
+    def __init__(self, code: ErrorCode, detail: str, remedy: str = "", *, raw: str = "", retry_after: int = 5) -> None:
         super().__init__(code, detail, remedy, raw=raw, headers={"Retry-After": str(retry_after)})
 
 
@@ -151,7 +151,7 @@ class ProxmoxRefused(ApiError):
 
 def not_built(what: str) -> NotBuilt:
     """A capability that this release names but does not have."""
-    return NotBuilt("not-built", f"{what} is not built yet.", "Watch the release notes; nothing was changed.")
+    return NotBuilt(ErrorCode.NOT_BUILT, f"{what} is not built yet.", "Watch the release notes; nothing was changed.")
 
 
 def answer(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
@@ -176,7 +176,7 @@ def from_validation(error: RequestValidationError) -> ApiError:
     ]
     where = "body" if any(violation.path.startswith("body") for violation in violations) else "address"
     return Invalid(
-        "invalid-request",
+        ErrorCode.INVALID_REQUEST,
         f"The {where} of the request does not have the form that this address takes.",
         "Correct the values named in `violations`; the form is described in the OpenAPI document.",
         violations=violations,
@@ -217,7 +217,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
     problem = Problem(
         title=status.phrase,
         status=status.value,
-        code=status.phrase.lower().replace(" ", "-"),
+        code=ErrorCode.INVALID_REQUEST,
         detail=f"{request.method} is not possible here: {status.description or status.phrase}.",
         remedy="The OpenAPI document lists every address with its methods.",
     )
@@ -225,7 +225,9 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 
 def no_such_address() -> NotFound:
-    return NotFound("no-such-address", "There is nothing at this address.", "The OpenAPI document lists every address.")
+    return NotFound(
+        ErrorCode.NOT_FOUND, "There is nothing at this address.", "The OpenAPI document lists every address."
+    )
 
 
 def unexpected(request: Request, error: BaseException) -> Response:

@@ -14,6 +14,7 @@ from api.services import Services
 from clients.proxmox import NotTrusted, ProxmoxClient, ProxmoxError, Refused, peer_fingerprint
 from clients.proxmox.check import CheckLine, SiteFacts, site_check, site_facts
 from clients.proxmox.check import Severity as FoundSeverity
+from domain.errors import ErrorCode
 from domain.sites import Site
 
 WHERE = "a Proxmox VE node, as root"
@@ -72,7 +73,7 @@ async def _first_contact(platform: ProxmoxClient, site: Site) -> SiteFacts:
         raise await _not_trusted(site) from error
     except Refused as error:
         raise Invalid(
-            "token-refused",
+            ErrorCode.TOKEN_REFUSED,
             f"Proxmox VE does not accept the API token {site.token_id}.",
             "Give its current secret; `pveum user token list` shows which tokens exist and when they end.",
             violations=[
@@ -95,7 +96,7 @@ async def _not_trusted(site: Site) -> Invalid:
             continue
     path = "ca" if site.ca else "fingerprint"
     return Invalid(
-        "certificate-not-pinned",
+        ErrorCode.CERTIFICATE_NOT_PINNED,
         f"The certificate of site {site.name} is not the one that was given: the fingerprint shown is {shown}.",
         "Compare it with `pvenode cert info` on the node itself, and give it as `fingerprint` if it is the same.",
         violations=[
@@ -106,7 +107,7 @@ async def _not_trusted(site: Site) -> Invalid:
 
 def refused_site(violations: list[Violation]) -> Invalid:
     return Invalid(
-        "invalid-site",
+        ErrorCode.INVALID_REQUEST,
         f"The site's settings were refused: {violations[0].path}: {violations[0].message}. Nothing was written.",
         violations[0].remedy,
         violations=violations,

@@ -7,6 +7,8 @@ from pydantic import BaseModel
 
 HEARTBEAT = 10.0
 """Seconds of silence after which a comment is sent, so that proxies and pages see that the stream lives."""
+BURST = 0.1
+"""Seconds that a stream lets a burst of changes end before it looks."""
 RETRY_MS = 2000
 STREAM = {
     "description": "A stream of events, `text/event-stream`.",

@@ -42,7 +42,7 @@ async def register_template(
         template = Template(id=str(uuid.uuid4()), site_id=site.id, **body.model_dump())
         if wrong := [*_form(template), *await _vms(services, site, template)]:
             raise Invalid(
-                "invalid-template",
+                ErrorCode.INVALID_REQUEST,
                 f"The template was refused: {wrong[0].path}: {wrong[0].message}. Nothing was written.",
                 wrong[0].remedy,
                 violations=wrong,

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from api.gate import Gate
 from api.problems import NotSignedIn
 from clients.proxmox import Refused, SignedIn, Ticket, Unreachable
+from domain.errors import ErrorCode
 from domain.sites import Site
 from store import NotFound as NotInStore
 from store import Store
@@ -84,7 +85,9 @@ class Tickets:
 
 def session_ended() -> NotSignedIn:
     """One answer for every session that is no longer good, whatever the cause."""
-    return NotSignedIn("session-ended", "Your session has ended.", "Sign in again; what you began goes on meanwhile.")
+    return NotSignedIn(
+        ErrorCode.NOT_SIGNED_IN, "Your session has ended.", "Sign in again; what you began goes on meanwhile."
+    )
 
 
 def _scope(session_id: str) -> str:

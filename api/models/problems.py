@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from api.models.shapes import Answer, Missing
+from domain.errors import ErrorCode
 
 
 class Violation(Answer):
@@ -24,7 +25,7 @@ class Problem(Answer):
     type: str = "about:blank"
     title: str
     status: int
-    code: str
+    code: ErrorCode
     detail: str
     remedy: str = ""
     violations: list[Violation] = Field(default_factory=list)

@@ -83,7 +83,7 @@ async def test_the_cookie_over_tls_is_bound_to_the_host(pages: httpx.AsyncClient
 
 async def test_the_wrong_method_is_a_problem(world: World) -> None:
     answer = await world.person("dev@pve").call("DELETE", "/info")
-    assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
+    assert (answer.status_code, answer.json()["code"]) == (405, "invalid-request")
 
 
 async def test_health_and_info(world: World) -> None:

@@ -18,7 +18,7 @@ async def test_a_person_signs_in_and_out(world: World) -> None:
     assert (await person.delete("/session")).status_code == 204
     answer = await person.get("/session")
     assert answer.status_code == 401
-    assert answer.json()["code"] == "session-ended"
+    assert answer.json()["code"] == "not-signed-in"
 
 
 async def test_signing_out_forgets_the_ticket(world: World) -> None:
@@ -172,7 +172,7 @@ async def test_a_session_ends_without_use(world: World) -> None:
     answer = await person.get("/clusters")
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["code"] == "session-ended"
+    assert answer.json()["code"] == "not-signed-in"
 
 
 async def test_use_keeps_a_session_and_renews_its_ticket(world: World) -> None:
@@ -201,7 +201,7 @@ async def test_a_disabled_person_is_signed_out(world: World, lab: Lab) -> None:
     try:
         answer = await person.get("/clusters")
         assert answer.status_code == 401
-        assert answer.json()["code"] == "session-ended"
+        assert answer.json()["code"] == "not-signed-in"
     finally:
         lab.control("PUT", "/lab/people/dev@pve", {"enable": True})
 
