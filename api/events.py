@@ -13,7 +13,7 @@ from api.models.jobs import ClusterName
 from api.problems import ApiError
 from api.rights import SETUP
 from api.sight import Seen
-from api.streams import BURST, HEARTBEAT, STREAM, event, heartbeat, hello, last_seen, stream
+from api.streams import BURST, HEARTBEAT, STREAM, changed, event, heartbeat, hello, last_seen, stream
 from domain.sites import Site
 from store import Change as StoredChange
 from store import NotFound
@@ -45,7 +45,7 @@ async def _follow(caller: SignedIn, seq: int | None) -> AsyncIterator[bytes]:
         seq = await feed.last()
         yield event("reset", Reset(reason="The stream cannot be resumed from there.", at=services.clock()), seq)
     seen = Seen()
-    while True:
+    while not services.stopping.is_set():
         try:
             now = await needs(caller.request)
             before = seen
@@ -66,7 +66,7 @@ async def _follow(caller: SignedIn, seq: int | None) -> AsyncIterator[bytes]:
             yield event("change", await _shown(now, change, site, seen, before), change.seq)
         if changes:
             seq = changes[-1].seq
-        elif await services.store.wait_change(seq, HEARTBEAT):
+        elif await changed(services, seq, HEARTBEAT):
             # Changes come in bursts; of many of one thing the page needs to hear once.
             await asyncio.sleep(BURST)
         else:

@@ -14,7 +14,7 @@ from api.people import Person
 from api.problems import ApiError, Away, Conflicting
 from api.rights import CHANGE, SEE, SETUP, allowed, cluster_pool_path, pool_of
 from api.services import Services
-from api.streams import BURST, HEARTBEAT, STREAM, event, heartbeat, hello, last_seen, stream
+from api.streams import BURST, HEARTBEAT, STREAM, changed, event, heartbeat, hello, last_seen, stream
 from domain.errors import ErrorCode
 from domain.jobs import Decision, JobKind, JobPhase
 from domain.jobs import LogLine as StoredLine
@@ -158,7 +158,7 @@ async def _follow(caller: AtJob, seq: int) -> AsyncIterator[bytes]:
     yield hello()
     shown = ""
     needs = NeedsJob(Right.SEE_JOB)
-    while True:
+    while not services.stopping.is_set():
         mark = await services.store.feed.last()
         try:
             now = await needs(caller.request, job_id)
@@ -191,7 +191,7 @@ async def _changes(services: Services, job_id: str, mark: int) -> bool:
     clock = services.clock
     until = clock().timestamp() + HEARTBEAT
     while (left := until - clock().timestamp()) > 0:
-        if not await services.store.wait_change(mark, left):
+        if not await changed(services, mark, left):
             return False
         changes = await services.store.changes_after(mark, limit=LINES_AT_ONCE)
         if any(change.id == job_id for change in changes):

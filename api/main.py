@@ -8,6 +8,7 @@ import contextlib
 import ipaddress
 import logging
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -148,7 +149,23 @@ async def serve(settings: ApiSettings) -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=STREAMS_END,
         )
-        await uvicorn.Server(config).serve()
+        server = _Server(config)
+
+        def stop() -> None:
+            given.stopping.set()
+            server.should_exit = True
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        await server.serve()
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to `serve`: uvicorn's own handling ends the process by the signal, before the store closes."""
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        return contextlib.nullcontext()
 
 
 def now() -> datetime:

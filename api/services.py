@@ -1,5 +1,6 @@
 """What the routes need from outside, handed in at the start: so that tests hand in doubles of single seams."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -70,6 +71,8 @@ class Services:
     rights: Rights = field(init=False)
     sight: Sight = field(init=False)
     attempts: Attempts = field(init=False)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the process is about to end: streams end then, and their pages come back to its successor."""
 
     def __post_init__(self) -> None:
         self.tickets = Tickets(self.store, self.gate, self.clock)

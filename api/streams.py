@@ -1,9 +1,12 @@
 """Server-sent events: how they are written, kept alive, and ended when the person's right or session has ended."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+
+from api.services import Services
 
 HEARTBEAT = 10.0
 """Seconds of silence after which a comment is sent, so that proxies and pages see that the stream lives."""
@@ -33,6 +36,21 @@ def heartbeat() -> bytes:
 
 def stream(events: AsyncIterator[bytes]) -> StreamingResponse:
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+async def changed(services: Services, seq: int, timeout: float) -> bool:
+    """Waits for a change after `seq`, at most `timeout` seconds; False also when the process is about to end."""
+    waits = [
+        asyncio.ensure_future(services.store.wait_change(seq, timeout)),
+        asyncio.ensure_future(services.stopping.wait()),
+    ]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        return not services.stopping.is_set() and bool(await waits[0])
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
 
 
 def last_seen(header: str | None, parameter: int | None) -> int | None:
