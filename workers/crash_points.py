@@ -85,7 +85,8 @@ class CrashPoints:
                 _append(self._fired, f"{name}\t{os.getpid()}")
             if name in self._die:
                 os._exit(EXIT_CODE)
-            os.kill(os.getpid(), signal.SIGSTOP)
+            else:
+                os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def _append(path: Path, line: str) -> None:

@@ -53,3 +53,4 @@ class Outfit:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._sites.aclose()
+        await self._reach.aclose()
