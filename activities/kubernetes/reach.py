@@ -86,3 +86,8 @@ class ClusterReach:
         for key in [key for key in self._clients if key[0] == cluster_id]:
             with suppress(RuntimeError):
                 await self._clients.pop(key).aclose()
+
+    async def aclose(self) -> None:
+        """Closes every cluster's connections."""
+        for cluster_id in {cluster_id for cluster_id, _ in self._clients}:
+            await self.forget(cluster_id)
