@@ -17,6 +17,7 @@ from typing import Protocol
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from bootstrap.yaml_text import yaml_text
@@ -53,8 +54,9 @@ class Authorities:
 
     `server` signs what the API server and the kubelets show, `client` the clients' certificates, `request_header` the
     aggregation layer's proxy, `etcd_peer` and `etcd_server` etcd's members and its clients. `service_key` signs
-    ServiceAccount tokens. `kube_vip` is the client certificate of kube-vip (CN=kube-vip, no group): it stands here so
-    that rendering a machine's boot data again gives the same bytes.
+    ServiceAccount tokens. kubeadm knows three authorities: there `client` is `server` and `etcd_peer` is `etcd_server`.
+    `kube_vip` is the client certificate of kube-vip (CN=kube-vip, no group): it stands here so that rendering a
+    machine's boot data again gives the same bytes.
     """
 
     distribution: Distribution
@@ -117,21 +119,32 @@ def make(rng: Randomness, not_before: datetime, not_after: datetime, distributio
         rng: source of the keys and serial numbers.
         not_before: start of validity, timezone-aware; take an hour off the clock, since nodes' clocks differ.
         not_after: end of validity; usually `not_before + AUTHORITY_LIFE`.
-        distribution: only names the authorities (`k3s-server-ca@<start>`), as the distributions' own are named.
+        distribution: names the authorities as its own would be named (`k3s-server-ca@<start>`), and says whether
+            there are five of them or kubeadm's three.
     """
     start = int(not_before.timestamp())
 
     def authority(name: str) -> KeyPair:
-        return _authority(rng, f"{distribution.value}-{name}@{start}", not_before, not_after)
+        return _authority(rng, name, not_before, not_after)
 
-    client = authority("client-ca")
+    if distribution is Distribution.KUBEADM:
+        client = server = authority("kubernetes")
+        request_header = authority("front-proxy-ca")
+        etcd_peer = etcd_server = authority("etcd-ca")
+    else:
+        named = f"{distribution.value}-{{}}@{start}".format
+        client = authority(named("client-ca"))
+        server = authority(named("server-ca"))
+        request_header = authority(named("request-header-ca"))
+        etcd_peer = authority(named("etcd-peer-ca"))
+        etcd_server = authority(named("etcd-server-ca"))
     return Authorities(
         distribution=distribution,
-        server=authority("server-ca"),
+        server=server,
         client=client,
-        request_header=authority("request-header-ca"),
-        etcd_peer=authority("etcd-peer-ca"),
-        etcd_server=authority("etcd-server-ca"),
+        request_header=request_header,
+        etcd_peer=etcd_peer,
+        etcd_server=etcd_server,
         service_key=_key_pem(_fresh_key(rng)),
         # As long-lived as its authority: kube-vip reads it only at start, and it opens nothing but one lease.
         kube_vip=client_certificate(client, "kube-vip", (), rng=rng, not_before=not_before, not_after=not_after),
@@ -296,3 +309,23 @@ def _base64(data: bytes) -> str:
 def fingerprint(pem: bytes) -> str:
     """SHA-256 of the PEM bytes themselves, hex: what a joining k3s or RKE2 node compares (facts 2.5)."""
     return hashlib.sha256(pem).hexdigest()
+
+
+def public_key_hash(certificate: bytes) -> str:
+    """What a joining kubeadm node compares: `sha256:` and the digest of the authority's public key (facts 1.2).
+
+    Args:
+        certificate: PEM of the authority.
+    """
+    key = x509.load_pem_x509_certificate(certificate).public_key()
+    return "sha256:" + hashlib.sha256(_public_der(key)).hexdigest()
+
+
+def public_key(private_key: bytes) -> bytes:
+    """The public half of a private key, both PEM."""
+    key = serialization.load_pem_private_key(private_key, password=None).public_key()
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _public_der(key: CertificatePublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -51,7 +51,7 @@ def install_files(boot: BootInput, programs: Programs) -> tuple[NodeFile, ...]:
     return (
         NodeFile(ARTIFACTS_ENV, _environment(boot, programs), 0o644),
         NodeFile(script, _script(programs), 0o755),
-        NodeFile(f"/etc/systemd/system/{INSTALL_UNIT}", _unit(programs, script), 0o644),
+        boot_unit(f"get {programs.distribution} and start it", script),
     )
 
 
@@ -90,10 +90,16 @@ def _shell_text(value: str) -> str:
     return "'" + value.replace("'", "'\\''") + "'"
 
 
-def _unit(programs: Programs, script: str) -> str:
-    return f"""\
+def boot_unit(description: str, script: str) -> NodeFile:
+    """The unit that runs a boot script until it has left the marker.
+
+    Args:
+        description: completes `Trilithon: ...` for people.
+        script: path of the script; it ends with an error when it wants another try.
+    """
+    text = f"""\
 [Unit]
-Description=Trilithon: get {programs.distribution} and start it
+Description=Trilithon: {description}
 Wants=network-online.target
 After=network-online.target
 ConditionPathExists=!{DONE_MARKER}
@@ -108,6 +114,7 @@ RestartSec=10s
 [Install]
 WantedBy=multi-user.target
 """
+    return NodeFile(f"/etc/systemd/system/{INSTALL_UNIT}", text, 0o644)
 
 
 def _script(programs: Programs) -> str:

@@ -14,8 +14,11 @@ END = START + AUTHORITY_LIFE
 VERSIONS = {
     Distribution.K3S: ("v1.36.5+k3s1", "v1.33.9+k3s1"),
     Distribution.RKE2: ("v1.36.5+rke2r1", "v1.33.9+rke2r1"),
+    Distribution.KUBEADM: ("v1.36.3", "v1.35.4", "v1.34.8"),
 }
 BUILT = tuple(VERSIONS)
+SUPERVISORS = (Distribution.K3S, Distribution.RKE2)
+"""Those whose node is one program with one configuration file."""
 ROLES = ("first-server", "joining-server", "worker")
 
 
@@ -66,7 +69,8 @@ def example_spec(
             dns_servers=("192.0.2.2", "192.0.2.3"),
         ),
         storage="shared",
-        cni=cni,
+        # kubeadm brings none of its own.
+        cni=Cni.CALICO if cni is None and distribution is Distribution.KUBEADM else cni,
         kube_proxy_replacement=kube_proxy_replacement,
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bootstrap import BootData, BootInput, boot_data
 from domain.clusters import Cni
-from tests.bootstrap.examples import BUILT, ROLES, VERSIONS, example_input
+from tests.bootstrap.examples import BUILT, ROLES, SUPERVISORS, VERSIONS, example_input
 
 FOLDER = Path(__file__).parent / "golden"
 _PEM = re.compile(r"-----BEGIN (?P<kind>[A-Z ]+)-----.*?-----END (?P=kind)-----", re.DOTALL)
@@ -33,6 +33,8 @@ def cases() -> Iterator[tuple[str, BootInput]]:
         for role in ROLES:
             cilium = example_input(role, distribution, cni=Cni.CILIUM, kube_proxy_replacement=True)
             yield f"{newest}/{role}.cilium", cilium
+        if distribution not in SUPERVISORS:
+            continue
         yield f"{newest}/first-server.calico", example_input("first-server", distribution, cni=Cni.CALICO)
         fetched = example_input("worker", distribution, artifact_url="http://192.0.2.9/programs/", has_programs=False)
         yield f"{newest}/worker.fetching", fetched

@@ -19,7 +19,7 @@ import yaml
 from bootstrap import boot_data
 from bootstrap.install import CLOUD_INIT_OFF, DONE_MARKER, script_path
 from domain.clusters import Distribution
-from tests.bootstrap.examples import BUILT, ROLES, VERSIONS, example_input
+from tests.bootstrap.examples import ROLES, SUPERVISORS, VERSIONS, example_input
 
 FETCHERS = ("curl", "wget", "python3")
 TOOLS = (
@@ -150,7 +150,7 @@ def unit(distribution: Distribution) -> str:
     return f"{distribution.value}-agent.service"
 
 
-@pytest.mark.parametrize("distribution", BUILT)
+@pytest.mark.parametrize("distribution", SUPERVISORS)
 @pytest.mark.parametrize("role", ROLES)
 def test_it_is_a_posix_script(distribution: Distribution, role: str, tmp_path: Path) -> None:
     document = yaml.safe_load(boot_data(example_input(role, distribution)).user_data)
@@ -162,7 +162,7 @@ def test_it_is_a_posix_script(distribution: Distribution, role: str, tmp_path: P
     assert not [gap for gap in ("@distribution@", "@file@", "@place@", "@-arch@") if gap in script]
 
 
-@pytest.mark.parametrize("distribution", BUILT)
+@pytest.mark.parametrize("distribution", SUPERVISORS)
 @pytest.mark.parametrize("fetcher", FETCHERS)
 def test_programs_are_fetched_and_started(
     distribution: Distribution, fetcher: str, artifacts: Artifacts, tmp_path: Path
@@ -183,7 +183,7 @@ def test_programs_are_fetched_and_started(
     assert not machine.has("/var/lib/trilithon/fetched")
 
 
-@pytest.mark.parametrize("distribution", BUILT)
+@pytest.mark.parametrize("distribution", SUPERVISORS)
 def test_a_template_with_the_programs_fetches_nothing(
     distribution: Distribution, artifacts: Artifacts, tmp_path: Path
 ) -> None:
@@ -204,7 +204,7 @@ def in_template(machine: MachineRoot, version: str) -> None:
     (units / unit(machine.distribution)).touch()
 
 
-@pytest.mark.parametrize("distribution", BUILT)
+@pytest.mark.parametrize("distribution", SUPERVISORS)
 @pytest.mark.parametrize("other", ["v1.35.1", "longer"])
 def test_another_version_in_the_template_is_replaced(
     distribution: Distribution, other: str, artifacts: Artifacts, tmp_path: Path
@@ -217,7 +217,7 @@ def test_another_version_in_the_template_is_replaced(
     assert machine.program.read_bytes() == program(distribution, wanted)
 
 
-@pytest.mark.parametrize("distribution", BUILT)
+@pytest.mark.parametrize("distribution", SUPERVISORS)
 def test_a_wrong_checksum_runs_nothing_and_is_tried_again(
     distribution: Distribution, artifacts: Artifacts, tmp_path: Path
 ) -> None:
@@ -256,7 +256,7 @@ def test_a_missing_file_is_named(lost: str, said: str, fetcher: str, artifacts: 
     assert not machine.has(DONE_MARKER)
 
 
-@pytest.mark.parametrize("distribution", BUILT)
+@pytest.mark.parametrize("distribution", SUPERVISORS)
 def test_running_it_again_changes_nothing(distribution: Distribution, artifacts: Artifacts, tmp_path: Path) -> None:
     publish(artifacts, distribution, version_of(distribution))
     machine = machine_root(tmp_path, distribution, artifacts.url)
