@@ -1,5 +1,6 @@
 """The built pages: files by their names, and the one page for every address that the pages route themselves."""
 
+import mimetypes
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -24,10 +25,19 @@ def install(app: FastAPI, folder: Path) -> None:
         file = (root / path).resolve()
         # `resolve` has followed every `..` and link: what ends outside the folder is not ours to give.
         if path and file.is_relative_to(root) and file.is_file():
-            caching = FOREVER if path.startswith(f"{HASHED}/") else ALWAYS_ASK
-            return FileResponse(file, headers={"Cache-Control": caching})
+            return _sent(request, file, FOREVER if path.startswith(f"{HASHED}/") else ALWAYS_ASK)
         if "." in path.rsplit("/", 1)[-1]:
             return answer(no_such_address().problem())
-        return FileResponse(root / "index.html", headers={"Cache-Control": ALWAYS_ASK})
+        return _sent(request, root / "index.html", ALWAYS_ASK)
 
     app.router.add_route("/{path:path}", page, methods=["GET", "HEAD"], include_in_schema=False)
+
+
+def _sent(request: Request, file: Path, caching: str) -> Response:
+    """The file, packed where the build left a packed one beside it and the browser takes it."""
+    headers = {"Cache-Control": caching, "Vary": "Accept-Encoding"}
+    packed = file.with_name(f"{file.name}.gz")
+    if "gzip" not in request.headers.get("accept-encoding", "") or not packed.is_file():
+        return FileResponse(file, headers=headers)
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    return FileResponse(packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=kind)

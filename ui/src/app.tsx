@@ -4,6 +4,7 @@ import { LiveChanges } from "./api/events";
 import { ClusterList } from "./clusters/ClusterList";
 import { NotFound } from "./shell/NotFound";
 import { Shell } from "./shell/Shell";
+import { Loading } from "./parts/Loading";
 import { SignedIn } from "./session/session";
 
 const ClusterPage = lazy(() => import("./clusters/ClusterPage"));
@@ -17,7 +18,7 @@ export function App() {
       <LiveChanges>
         <BrowserRouter>
           <Shell>
-            <Suspense fallback={null}>
+            <Suspense fallback={<Loading />}>
               <Routes>
                 <Route path="/" element={<Navigate to="/clusters" replace />} />
                 <Route path="/clusters" element={<ClusterList />} />

@@ -5,6 +5,11 @@ export class ApiProblem extends Error {
   constructor(readonly problem: Problem) {
     super(problem.detail);
   }
+
+  /** True when the same request may well be answered in a moment: nothing answered, or the server cannot now. */
+  get passing(): boolean {
+    return this.problem.status === 0 || this.problem.status >= 500;
+  }
 }
 
 let csrf = "";

@@ -1,5 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, useState, type ReactNode } from "react";
+import { watch } from "./stream";
 import type { Change } from "./types";
 
 type Link = "live" | "reconnecting";
@@ -17,32 +18,28 @@ export function LiveChanges({ children }: { children: ReactNode }) {
   const [link, setLink] = useState<Link>("live");
 
   useEffect(() => {
-    let late: ReturnType<typeof setTimeout> | undefined;
-    const source = new EventSource("/api/v1/events");
-    source.onopen = () => {
-      clearTimeout(late);
-      setLink((before) => {
-        if (before === "reconnecting") void queries.invalidateQueries();
-        return "live";
-      });
-    };
-    source.onerror = () => {
-      clearTimeout(late);
-      late = setTimeout(() => setLink("reconnecting"), 3000);
-    };
-    source.addEventListener("change", (event) => {
-      const change = JSON.parse((event as MessageEvent<string>).data) as Change;
-      void queries.invalidateQueries({ queryKey: ["clusters"] });
-      if (change.cluster) {
-        void queries.invalidateQueries({ queryKey: ["cluster", change.cluster.namespace, change.cluster.name] });
-      }
-      if (change.kind === "job") void queries.invalidateQueries({ queryKey: ["jobs"] });
+    let behind = false;
+    return watch({
+      url: () => "/api/v1/events",
+      events: {
+        change: (data) => {
+          const change = data as Change;
+          if (change.kind !== "job") void queries.invalidateQueries({ queryKey: ["clusters"] });
+          else void queries.invalidateQueries({ queryKey: ["jobs"] });
+          if (change.cluster) {
+            void queries.invalidateQueries({ queryKey: ["cluster", change.cluster.namespace, change.cluster.name] });
+          }
+        },
+        reset: () => void queries.invalidateQueries(),
+      },
+      onState: (state) => {
+        setLink(state);
+        // What changed meanwhile is unknown if the first connection never stood, so everything is read again.
+        if (state === "live" && behind) void queries.invalidateQueries();
+        behind = state === "reconnecting";
+      },
+      onRefused: () => void queries.invalidateQueries({ queryKey: ["session"] }),
     });
-    source.addEventListener("reset", () => void queries.invalidateQueries());
-    return () => {
-      clearTimeout(late);
-      source.close();
-    };
   }, [queries]);
 
   return <LinkState.Provider value={link}>{children}</LinkState.Provider>;

@@ -612,7 +612,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Template
-         * @description Forgets a template; refused while machines were cloned from it. The VM itself stays.
+         * @description Forgets the templates of a version; refused while machines are being cloned from one. The VMs stay.
          */
         delete: operations["remove_template"];
         options?: never;
@@ -958,7 +958,7 @@ export interface components {
          * @description What a condition is about.
          * @enum {string}
          */
-        ConditionType: "Available" | "JobPending" | "ControlPlaneReady" | "WorkersReady" | "MachinesPlaced" | "CloudControllerReady" | "PodNetworkReady" | "VolumesReady" | "HeadlampReady" | "RancherReady" | "HighAvailabilityReady" | "UpgradesReady" | "IdentityReady" | "SiteReachable" | "Deleting";
+        ConditionType: "Available" | "JobPending" | "ControlPlaneReady" | "WorkersReady" | "MachinesPlaced" | "CloudControllerReady" | "PodNetworkReady" | "VolumesReady" | "HeadlampReady" | "RancherReady" | "HighAvailabilityReady" | "UpgradesReady" | "IdentityReady" | "KubeProxyReplacementReady" | "SiteReachable" | "Deleting";
         /** Conditions */
         Conditions: {
             /**
@@ -1023,6 +1023,18 @@ export interface components {
          * @enum {string}
          */
         Distribution: "kubeadm" | "rke2" | "k3s";
+        /**
+         * FieldChange
+         * @description One field that differs; null where it is not there on that side.
+         */
+        FieldChange: {
+            /** New */
+            new: unknown;
+            /** Old */
+            old: unknown;
+            /** Path */
+            path: string;
+        };
         /**
          * Finding
          * @description One thing that was looked at: what, how it is, and what mends it.
@@ -1594,7 +1606,7 @@ export interface components {
         };
         /**
          * PlannedStep
-         * @description Steps with the same `wave` are done at the same time.
+         * @description One step of the job, in an order in which it may take them; some are taken at the same time.
          */
         PlannedStep: {
             /** Kind */
@@ -1604,10 +1616,10 @@ export interface components {
              * @default
              */
             machine: string;
+            /** Order */
+            order: number;
             /** Summary */
             summary: string;
-            /** Wave */
-            wave: number;
         };
         /**
          * Preview
@@ -1730,6 +1742,12 @@ export interface components {
             site: string | null;
             /** Sites */
             sites: string[];
+            /**
+             * Unreachable
+             * @description Why the site's own realms are missing, when it does not answer.
+             * @default
+             */
+            unreachable: string;
         };
         /**
          * Reason
@@ -1761,9 +1779,9 @@ export interface components {
             author: string;
             /**
              * Diff
-             * @description Lines of what changed against the revision before; secrets masked.
+             * @description What changed against the revision before.
              */
-            diff: string[];
+            diff: components["schemas"]["FieldChange"][];
             /** Number */
             number: number;
             spec: components["schemas"]["ClusterSpec"];
@@ -2150,6 +2168,10 @@ export interface operations {
     read_audit: {
         parameters: {
             query?: {
+                actor?: string | null;
+                action?: string | null;
+                /** @description As in the entries, for example `site/lab`. */
+                object?: string | null;
                 offset?: number;
                 limit?: number;
             };
@@ -2182,9 +2204,10 @@ export interface operations {
     list_clusters: {
         parameters: {
             query?: {
-                /** @description Part of the name, namespace or version. */
+                /** @description Part of `<namespace>.<name>`. */
                 text?: string;
-                status?: components["schemas"]["ClusterStatus"][] | null;
+                status?: components["schemas"]["ClusterStatus"] | null;
+                /** @description Descending with a leading `-`. */
                 sort?: string;
                 offset?: number;
                 limit?: number;
@@ -2238,7 +2261,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description OK */
+            /** @description With `dryRun`: what would be done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2253,10 +2276,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"] | components["schemas"]["Preview"];
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
-            /** @description Accepted */
+            /** @description Accepted; its job starts when the Temporal server is back. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2331,16 +2354,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description Nothing had to change; or, with `dryRun`, the preview. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"] | components["schemas"]["Preview"];
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
-            /** @description Created */
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -2349,7 +2372,7 @@ export interface operations {
                     "application/json": components["schemas"]["Accepted"];
                 };
             };
-            /** @description Accepted */
+            /** @description Accepted; its job starts when the Temporal server is back. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2617,7 +2640,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Events */
+            /** @description A stream of events, `text/event-stream`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2806,7 +2829,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Events */
+            /** @description A stream of events, `text/event-stream`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2970,7 +2993,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Session"];
+                    "application/json": components["schemas"]["Session"] | components["schemas"]["SecondFactorNeeded"];
                 };
             };
             /** @description A second factor is asked for. */

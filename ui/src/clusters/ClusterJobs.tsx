@@ -1,3 +1,4 @@
+import { Title } from "@patternfly/react-core";
 import { useQuery } from "@tanstack/react-query";
 import { get } from "../api/client";
 import type { Cluster, JobSummary, Page } from "../api/types";
@@ -21,8 +22,14 @@ export function ClusterJobs({ cluster }: { cluster: Cluster }) {
   return (
     <>
       {newest && <JobDetails id={newest.id} />}
-      <br />
-      <JobTable jobs={data.items} />
+      {data.items.length > 1 && (
+        <>
+          <Title headingLevel="h2" className="earlier">
+            All jobs of this cluster
+          </Title>
+          <JobTable jobs={data.items} />
+        </>
+      )}
     </>
   );
 }

@@ -1,5 +1,7 @@
 import {
   Button,
+  FormSelect,
+  FormSelectOption,
   PageSection,
   Pagination,
   SearchInput,
@@ -11,26 +13,30 @@ import {
 } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr, type ThProps } from "@patternfly/react-table";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState, type ReactNode } from "react";
 import { Link, useNavigate, useSearchParams } from "react-router-dom";
 import { get } from "../api/client";
 import type { ClusterRow, Page } from "../api/types";
-import { Nothing } from "../parts/Nothing";
+import { CannotRead, Nothing } from "../parts/Nothing";
 import { ProblemAlert } from "../parts/ProblemAlert";
 import { State } from "../parts/states";
 import { Time } from "../parts/Time";
 import { useSession } from "../session/session";
+import { whyNot } from "../session/rights";
 
+/** Title, and the API's name to sort by where it can. */
 const COLUMNS: [string, string | null][] = [
   ["Name", "name"],
   ["Status", "status"],
-  ["Version", "version"],
+  ["Version", null],
   ["Servers", null],
   ["Workers", null],
   ["API address", null],
   ["Site", "site"],
   ["Created", "created"],
 ];
+const STATUSES: ClusterRow["status"][] = ["Provisioning", "Available", "Upgrading", "Reconciling", "Deleting", "Failed"];
+const KEYSTROKE_MS = 150;
 
 /** All clusters the person may see; filter, sort and page live in the address. */
 export function ClusterList() {
@@ -38,26 +44,28 @@ export function ClusterList() {
   const navigate = useNavigate();
   const session = useSession();
   const text = params.get("text") ?? "";
+  const status = params.get("status") ?? "";
   const sort = params.get("sort") ?? "name";
-  const page = Number(params.get("page") ?? "1");
-  const perPage = Number(params.get("perPage") ?? "50");
-  const [typed, setTyped] = useState(text);
+  const page = Math.max(1, Number(params.get("page")) || 1);
+  const perPage = Number(params.get("perPage")) || 50;
 
-  const set = (changes: Record<string, string>) => {
-    const next = new URLSearchParams(params);
-    for (const [key, value] of Object.entries(changes)) {
-      if (value) next.set(key, value);
-      else next.delete(key);
-    }
-    setParams(next, { replace: true });
-  };
-  useEffect(() => {
-    const timer = setTimeout(() => typed !== text && set({ text: typed, page: "" }), 150);
-    return () => clearTimeout(timer);
-  });
+  const set = (changes: Record<string, string>, replace = false) =>
+    setParams(
+      (before) => {
+        const next = new URLSearchParams(before);
+        for (const [key, value] of Object.entries(changes)) {
+          if (value) next.set(key, value);
+          else next.delete(key);
+        }
+        return next;
+      },
+      { replace },
+    );
+  const clear = () => set({ text: "", status: "", page: "" });
 
   const query = new URLSearchParams({ text, sort, offset: String((page - 1) * perPage), limit: String(perPage) });
-  const { data, error, isPending } = useQuery({
+  if (status) query.set("status", status);
+  const { data, error, refetch } = useQuery({
     queryKey: ["clusters", query.toString()],
     queryFn: () => get<Page<ClusterRow>>(`/clusters?${query}`),
     placeholderData: keepPreviousData,
@@ -71,119 +79,168 @@ export function ClusterList() {
   );
   const createButton = create.allowed ? button : <Tooltip content={whyNot(create)}>{button}</Tooltip>;
   const sorted = (field: string): ThProps["sort"] => ({
-    sortBy: { index: COLUMNS.findIndex(([, f]) => f === sort.replace("-", "")), direction: sort.startsWith("-") ? "desc" : "asc" },
+    sortBy: {
+      index: COLUMNS.findIndex(([, f]) => f === sort.replace("-", "")),
+      direction: sort.startsWith("-") ? "desc" : "asc",
+    },
     columnIndex: COLUMNS.findIndex(([, f]) => f === field),
-    onSort: (_, __, direction) => set({ sort: direction === "desc" ? `-${field}` : field }),
+    onSort: (_, __, direction) => set({ sort: direction === "desc" ? `-${field}` : field, page: "" }),
   });
 
   return (
     <PageSection isFilled>
       <Title headingLevel="h1">Clusters</Title>
-      <ProblemAlert error={error} />
+      {data && <ProblemAlert error={error} />}
       <Toolbar>
         <ToolbarContent>
+          <ToolbarItem data-search>
+            <Search text={text} onText={(next) => set({ text: next, page: "" }, true)} />
+          </ToolbarItem>
           <ToolbarItem>
-            <SearchInput
-              data-search="true"
-              aria-label="Search clusters"
-              placeholder="Name, namespace or version"
-              value={typed}
-              onChange={(_, value) => setTyped(value)}
-              onClear={() => setTyped("")}
-            />
+            <FormSelect aria-label="Status" value={status} onChange={(_, next) => set({ status: next, page: "" })}>
+              <FormSelectOption value="" label="Any status" />
+              {STATUSES.map((one) => (
+                <FormSelectOption key={one} value={one} label={one} />
+              ))}
+            </FormSelect>
           </ToolbarItem>
           <ToolbarItem>{createButton}</ToolbarItem>
-          <ToolbarItem variant="pagination" align={{ default: "alignEnd" }}>
-            <Pagination
-              itemCount={data?.total ?? 0}
-              page={page}
-              perPage={perPage}
-              onSetPage={(_, next) => set({ page: next > 1 ? String(next) : "" })}
-              onPerPageSelect={(_, next) => set({ perPage: String(next), page: "" })}
-              isCompact
-              titles={{ paginationAriaLabel: "Pages of clusters" }}
-            />
-          </ToolbarItem>
+          {data && data.total > 0 && (
+            <ToolbarItem variant="pagination" align={{ default: "alignEnd" }}>
+              <Pagination
+                itemCount={data.total}
+                page={page}
+                perPage={perPage}
+                onSetPage={(_, next) => set({ page: next > 1 ? String(next) : "" })}
+                onPerPageSelect={(_, next) => set({ perPage: String(next), page: "" })}
+                isCompact
+                titles={{ paginationAriaLabel: "Pages of clusters" }}
+              />
+            </ToolbarItem>
+          )}
         </ToolbarContent>
       </Toolbar>
-      {data && data.items.length > 0 && (
-        <Table aria-label="Clusters" variant="compact" isStickyHeader>
-          <Thead>
-            <Tr>
-              {COLUMNS.map(([title, field]) => (
-                <Th key={title} sort={field ? sorted(field) : undefined}>
-                  {title}
-                </Th>
-              ))}
-            </Tr>
-          </Thead>
-          <Tbody>
-            {data.items.map((row) => (
-              <Tr key={`${row.namespace}/${row.name}`}>
-                <Td dataLabel="Name">
-                  <Link to={`/clusters/${row.namespace}/${row.name}/summary`}>{row.name}</Link>
-                  {row.namespace !== "clusters" && <span className="muted"> in {row.namespace}</span>}
-                </Td>
-                <Td dataLabel="Status">
-                  <State of={row.status} /> {row.message && <span className="muted">{row.message}</span>}
-                </Td>
-                <Td dataLabel="Version">
-                  {row.distribution} {row.version}
-                </Td>
-                <Td dataLabel="Servers">
-                  {row.control_plane.ready} of {row.control_plane.wanted}
-                </Td>
-                <Td dataLabel="Workers">
-                  {row.workers.ready} of {row.workers.wanted}
-                </Td>
-                <Td dataLabel="API address">{row.endpoint}</Td>
-                <Td dataLabel="Site">{row.site}</Td>
-                <Td dataLabel="Created">
-                  <Time at={row.created_at} />
-                </Td>
-              </Tr>
-            ))}
-          </Tbody>
-        </Table>
-      )}
-      {!isPending && data?.items.length === 0 && <Empty page={data} text={text} onClear={() => setTyped("")} create={createButton} />}
-      {!isPending && !data && error && (
-        <Nothing title="The clusters cannot be read" why="What is running goes on; only this list is missing.">
-          <Button onClick={() => window.location.reload()}>Try again</Button>
-        </Nothing>
-      )}
+      {data && data.items.length > 0 && <Rows rows={data.items} sorted={sorted} />}
+      {data?.items.length === 0 && <Empty page={data} filtered={text || status} onClear={clear} create={createButton} />}
+      {!data && error && <CannotRead what="The clusters" error={error} onAgain={() => void refetch()} />}
     </PageSection>
   );
 }
 
-function Empty(props: { page: Page<ClusterRow>; text: string; onClear: () => void; create: React.ReactNode }) {
+function Rows({ rows, sorted }: { rows: ClusterRow[]; sorted: (field: string) => ThProps["sort"] }) {
+  return (
+    <Table aria-label="Clusters" variant="compact" isStickyHeader>
+      <Thead>
+        <Tr>
+          {COLUMNS.map(([title, field]) => (
+            <Th key={title} sort={field ? sorted(field) : undefined}>
+              {title}
+            </Th>
+          ))}
+        </Tr>
+      </Thead>
+      <Tbody>
+        {rows.map((row) => (
+          <Tr key={`${row.namespace}/${row.name}`}>
+            <Td dataLabel="Name">
+              <Link to={`/clusters/${row.namespace}/${row.name}/summary`}>{row.name}</Link>
+              {row.namespace !== "clusters" && <span className="muted"> in {row.namespace}</span>}
+            </Td>
+            <Td dataLabel="Status">
+              <State of={row.status} /> {row.message && <div className="muted">{row.message}</div>}
+            </Td>
+            <Td dataLabel="Version">
+              {row.distribution} {row.version}
+            </Td>
+            <Td dataLabel="Servers">
+              {row.control_plane.ready} of {row.control_plane.wanted}
+            </Td>
+            <Td dataLabel="Workers">
+              {row.workers.ready} of {row.workers.wanted}
+            </Td>
+            <Td dataLabel="API address">{row.endpoint}</Td>
+            <Td dataLabel="Site">{row.site}</Td>
+            <Td dataLabel="Created">
+              <Time at={row.created_at} />
+            </Td>
+          </Tr>
+        ))}
+      </Tbody>
+    </Table>
+  );
+}
+
+/** What is typed reaches the address after a pause; an address that changes otherwise (back, a link) is shown. */
+function Search({ text, onText }: { text: string; onText: (text: string) => void }) {
+  const [typed, setTyped] = useState(text);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const sent = useRef(text);
+  useEffect(() => {
+    if (text !== sent.current) setTyped(text);
+    sent.current = text;
+  }, [text]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const change = (value: string, wait: number) => {
+    setTyped(value);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => {
+      sent.current = value;
+      onText(value);
+    }, wait);
+  };
+  return (
+    <SearchInput
+      aria-label="Search clusters"
+      placeholder="Name or namespace"
+      value={typed}
+      onChange={(_, value) => change(value, KEYSTROKE_MS)}
+      onClear={() => change("", 0)}
+    />
+  );
+}
+
+interface EmptyProps {
+  page: Page<ClusterRow>;
+  filtered: string;
+  onClear: () => void;
+  create: ReactNode;
+}
+
+/** Four places are empty for four reasons: none matches, none may be seen, there is none yet; CannotRead is the fourth. */
+function Empty({ page, filtered, onClear, create }: EmptyProps) {
   const session = useSession();
-  if (props.text && (props.page.unfiltered_total ?? 1) > 0) {
+  const { create_cluster: may, read_audit: auditor } = session.may;
+  if (page.total > 0 || (filtered && (page.unfiltered_total ?? 1) > 0)) {
     return (
-      <Nothing title="No cluster matches" why={`None of the clusters that you may see has “${props.text}” in its name or version.`}>
-        <Button variant="link" onClick={props.onClear}>
-          Clear the search
+      <Nothing
+        title="No cluster matches"
+        why={`You may see ${page.unfiltered_total ?? "some"} in all, but none that the search and the status let through.`}
+      >
+        <Button variant="link" onClick={onClear}>
+          Clear the filters
         </Button>
       </Nothing>
     );
   }
-  if (!session.may.create_cluster.allowed) {
+  if (session.local) {
     return (
       <Nothing
-        title="No clusters for you here"
-        why={`Your account sees no cluster. To see one takes VM.Audit on its pool; to create one: ${whyNot(session.may.create_cluster)}`}
+        title="No clusters for this account"
+        why="The local administrator sets up sites. Clusters are seen and made with an account of Proxmox VE."
+      />
+    );
+  }
+  if (!may.allowed && !auditor.allowed) {
+    return (
+      <Nothing
+        title="No clusters that you may see"
+        why={`To see a cluster takes VM.Audit on its pool; an administrator of Proxmox VE grants it. To create one: ${whyNot(may)}`}
       />
     );
   }
   return (
     <Nothing title="No clusters yet" why="A cluster is a set of VMs on your Proxmox VE that run Kubernetes together.">
-      {props.create}
+      {create}
     </Nothing>
   );
-}
-
-/** Why something is off, in words: the missing privilege by name, or the thing's state. */
-export function whyNot(allowed: { missing?: { privilege: string; path: string } | null; reason?: string }): string {
-  if (allowed.missing) return `It takes ${allowed.missing.privilege} on ${allowed.missing.path}.`;
-  return allowed.reason || "It is not possible now.";
 }

@@ -1,29 +1,21 @@
-import {
-  Alert,
-  Button,
-  Flex,
-  FlexItem,
-  PageSection,
-  Tab,
-  Tabs,
-  TabTitleText,
-  Title,
-  Tooltip,
-} from "@patternfly/react-core";
+import { Alert, Button, PageSection, Title, Tooltip } from "@patternfly/react-core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { useNavigate, useParams } from "react-router-dom";
+import { lazy, Suspense, useState } from "react";
+import { NavLink, useNavigate, useParams } from "react-router-dom";
 import { ApiProblem, download, get } from "../api/client";
 import type { Cluster } from "../api/types";
+import { CannotRead } from "../parts/Nothing";
 import { ProblemAlert } from "../parts/ProblemAlert";
+import { Loading } from "../parts/Loading";
 import { State } from "../parts/states";
+import { whyNot } from "../session/rights";
 import { NotFound } from "../shell/NotFound";
-import { whyNot } from "./ClusterList";
 import { ConditionTable } from "./ConditionTable";
-import { DeleteCluster } from "./DeleteCluster";
 import { ClusterJobs } from "./ClusterJobs";
 import { MachineTable } from "./MachineTable";
 import { Summary } from "./Summary";
+
+const DeleteCluster = lazy(() => import("./DeleteCluster"));
 
 const VIEWS = ["summary", "machines", "conditions", "jobs"] as const;
 const WORDS: Record<(typeof VIEWS)[number], string> = {
@@ -39,10 +31,9 @@ export default function ClusterPage() {
   const navigate = useNavigate();
   const [deleting, setDeleting] = useState(false);
   const [failure, setFailure] = useState<unknown>(null);
-  const { data: cluster, error } = useQuery({
+  const { data: cluster, error, refetch } = useQuery({
     queryKey: ["cluster", namespace, name],
     queryFn: () => get<Cluster>(`/clusters/${namespace}/${name}`),
-    retry: false,
   });
 
   const gone = error instanceof ApiProblem && error.problem.status === 404;
@@ -59,9 +50,10 @@ export default function ClusterPage() {
   }
   if (gone || !VIEWS.includes(view as (typeof VIEWS)[number])) return <NotFound what="This cluster" />;
   if (!cluster) {
+    if (!error) return <Loading />;
     return (
       <PageSection>
-        <ProblemAlert error={error} />
+        <CannotRead what="This cluster" error={error} onAgain={() => void refetch()} />
       </PageSection>
     );
   }
@@ -81,57 +73,54 @@ export default function ClusterPage() {
   }
 
   return (
-    <>
-      <PageSection>
-        <Flex>
-          <FlexItem>
-            <Title headingLevel="h1">{cluster.name}</Title>
-          </FlexItem>
-          <FlexItem>
-            <State of={cluster.status} />
-          </FlexItem>
-          <FlexItem align={{ default: "alignRight" }}>
-            <Act allowed={cluster.may.kubeconfig} onClick={() => void kubeconfig()}>
-              Kubeconfig
-            </Act>{" "}
-            <Act allowed={cluster.may.delete} onClick={() => setDeleting(true)} danger>
-              Delete
-            </Act>
-          </FlexItem>
-        </Flex>
-        <ProblemAlert error={failure ?? error} />
+    <PageSection isFilled>
+      <div className="heading">
+        <Title headingLevel="h1">{cluster.name}</Title>
+        <State of={cluster.status} />
+        <div className="end">
+          <Act allowed={cluster.may.kubeconfig} onClick={() => void kubeconfig()}>
+            Kubeconfig
+          </Act>
+          <Act allowed={cluster.may.delete} onClick={() => setDeleting(true)} danger>
+            Delete
+          </Act>
+        </div>
+      </div>
+      <ProblemAlert error={failure ?? error} />
+      <div role="status">
         {cluster.message && (
           <Alert
             isInline
             isPlain
+            className="after"
             variant={cluster.status === "Failed" ? "danger" : "info"}
             title={cluster.message}
-            aria-live="polite"
           />
         )}
-      </PageSection>
-      <PageSection isFilled>
-        <Tabs
-          activeKey={view}
-          onSelect={(_, key) => navigate(`/clusters/${namespace}/${name}/${key}`)}
-          aria-label={`Views of ${cluster.name}`}
-        >
-          {VIEWS.map((key) => (
-            <Tab key={key} eventKey={key} title={<TabTitleText>{WORDS[key]}</TabTitleText>}>
-              {key === view && (
-                <div className="pf-v6-u-pt-md">
-                  {key === "summary" && <Summary cluster={cluster} />}
-                  {key === "machines" && <MachineTable namespace={namespace} name={name} />}
-                  {key === "conditions" && <ConditionTable conditions={cluster.conditions} asOf={cluster.as_of} />}
-                  {key === "jobs" && <ClusterJobs cluster={cluster} />}
-                </div>
-              )}
-            </Tab>
-          ))}
-        </Tabs>
-      </PageSection>
-      {deleting && <DeleteCluster cluster={cluster} onClose={() => setDeleting(false)} />}
-    </>
+      </div>
+      <div className="views">
+        <nav aria-label={`Views of ${cluster.name}`}>
+          <ul>
+            {VIEWS.map((key) => (
+              <li key={key}>
+                <NavLink to={`/clusters/${namespace}/${name}/${key}`}>{WORDS[key]}</NavLink>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <section aria-label={WORDS[view as (typeof VIEWS)[number]]}>
+          {view === "summary" && <Summary cluster={cluster} />}
+          {view === "machines" && <MachineTable namespace={namespace} name={name} />}
+          {view === "conditions" && <ConditionTable conditions={cluster.conditions} asOf={cluster.as_of} />}
+          {view === "jobs" && <ClusterJobs cluster={cluster} />}
+        </section>
+      </div>
+      {deleting && (
+        <Suspense fallback={null}>
+          <DeleteCluster cluster={cluster} onClose={() => setDeleting(false)} />
+        </Suspense>
+      )}
+    </PageSection>
   );
 }
 

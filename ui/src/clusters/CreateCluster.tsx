@@ -1,21 +1,12 @@
-import {
-  ActionGroup,
-  Alert,
-  Button,
-  FileUpload,
-  Form,
-  FormGroup,
-  List,
-  ListItem,
-  PageSection,
-  Title,
-} from "@patternfly/react-core";
-import { useState } from "react";
+import { ActionGroup, Button, Form, FormGroup, PageSection, Title } from "@patternfly/react-core";
+import { lazy, Suspense, useRef, useState, type KeyboardEvent } from "react";
 import { useNavigate } from "react-router-dom";
 import { call } from "../api/client";
 import type { Accepted, Preview } from "../api/types";
-import { ProblemAlert, Violations } from "../parts/ProblemAlert";
+import { ProblemAlert } from "../parts/ProblemAlert";
+import { Planned } from "./Planned";
 
+const Discard = lazy(() => import("./Discard"));
 const DRAFT = "trilithon-manifest-draft";
 const MANIFEST = { type: "application/yaml" };
 
@@ -23,15 +14,18 @@ const MANIFEST = { type: "application/yaml" };
 export default function CreateCluster() {
   const navigate = useNavigate();
   const [text, setText] = useState(() => sessionStorage.getItem(DRAFT) ?? "");
-  const [filename, setFilename] = useState("");
   const [preview, setPreview] = useState<Preview | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
-  const [key] = useState(() => crypto.randomUUID());
+  const [discarding, setDiscarding] = useState(false);
+  // The same text sent twice makes one cluster; another text is another wish.
+  const [key, setKey] = useState(() => crypto.randomUUID());
 
   const change = (value: string) => {
     setText(value);
     setPreview(null);
+    setError(null);
+    setKey(crypto.randomUUID());
     sessionStorage.setItem(DRAFT, value);
   };
 
@@ -66,113 +60,125 @@ export default function CreateCluster() {
     }
   }
 
+  function leave() {
+    sessionStorage.removeItem(DRAFT);
+    navigate("/clusters");
+  }
+
   const ready = preview !== null && preview.violations.length === 0 && !preview.exists;
+  const submit = () => {
+    if (!busy && text.trim()) void (ready ? create() : ask());
+  };
   return (
     <PageSection isFilled>
       <Title headingLevel="h1">Create cluster</Title>
-      <p className="muted">
-        Paste or upload a Cluster manifest (<code>cluster.x-k8s.io/v1beta2</code>). The preview checks it and shows what would be
-        made; nothing is written before you create.
+      <p className="muted after">
+        Paste or upload a Cluster manifest (<code>cluster.x-k8s.io/v1beta2</code>). The preview checks it and shows what would
+        be made; nothing is written before you create.
       </p>
-      <ProblemAlert error={error} />
       <Form
         onSubmit={(event) => {
           event.preventDefault();
-          void (ready ? create() : ask());
+          submit();
         }}
       >
-        <FormGroup label="Manifest" fieldId="manifest">
-          <FileUpload
-            id="manifest"
-            type="text"
-            value={text}
-            filename={filename}
-            filenamePlaceholder="Drop a YAML file here, or paste below"
-            aria-label="Manifest"
-            browseButtonText="Upload"
-            onTextChange={(_, value) => change(value)}
-            onFileInputChange={(_, file) => {
-              setFilename(file.name);
-              void file.text().then(change);
-            }}
-            onClearClick={() => {
-              setFilename("");
-              change("");
-            }}
-            onKeyDown={(event) => {
-              if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void (ready ? create() : ask());
-            }}
-          />
+        <FormGroup label="Manifest" fieldId="manifest" isRequired>
+          <ManifestField text={text} onText={change} onSubmit={submit} />
         </FormGroup>
+        <ProblemAlert error={error} />
         {preview && <Planned preview={preview} />}
         <ActionGroup>
-          <Button variant={ready ? "secondary" : "primary"} onClick={() => void ask()} isDisabled={busy || !text.trim()}>
+          <Button
+            type={ready ? "button" : "submit"}
+            variant={ready ? "secondary" : "primary"}
+            onClick={ready ? () => void ask() : undefined}
+            isDisabled={busy || !text.trim()}
+          >
             Preview
           </Button>
-          <Button onClick={() => void create()} isDisabled={busy || !ready} variant={ready ? "primary" : "secondary"}>
+          <Button
+            type={ready ? "submit" : "button"}
+            isDisabled={busy || !ready}
+            variant={ready ? "primary" : "secondary"}
+          >
             Create
           </Button>
-          <Button
-            variant="link"
-            onClick={() => {
-              if (!text || window.confirm("Discard what you entered?")) {
-                sessionStorage.removeItem(DRAFT);
-                navigate("/clusters");
-              }
-            }}
-          >
+          <Button variant="link" onClick={() => (text.trim() ? setDiscarding(true) : leave())}>
             Cancel
           </Button>
         </ActionGroup>
       </Form>
+      {discarding && (
+        <Suspense fallback={null}>
+          <Discard onDiscard={leave} onKeep={() => setDiscarding(false)} />
+        </Suspense>
+      )}
     </PageSection>
   );
 }
 
-function Planned({ preview }: { preview: Preview }) {
-  if (preview.violations.length > 0) {
-    return (
-      <Alert isInline variant="danger" title={`${preview.violations.length} things to correct; nothing was written`}>
-        <Violations violations={preview.violations} />
-      </Alert>
-    );
-  }
-  const waves = new Map<number, string[]>();
-  for (const step of preview.steps) waves.set(step.wave, [...(waves.get(step.wave) ?? []), step.summary]);
-  return (
-    <Alert isInline variant={preview.exists ? "warning" : "success"} title={title(preview)}>
-      <List isPlain>
-        {preview.machines.map((m) => (
-          <ListItem key={m.name}>
-            {m.name}: {m.role}, {m.cores} cores, {m.memory_mib} MiB, {m.disk_gib} GiB
-          </ListItem>
-        ))}
-      </List>
-      {preview.not_acted_on.length > 0 && (
-        <>
-          <p>Kept, but not acted on by this release:</p>
-          <List>
-            {preview.not_acted_on.map((c) => (
-              <ListItem key={c.type}>
-                {c.type}: {c.message}
-              </ListItem>
-            ))}
-          </List>
-        </>
-      )}
-      <details>
-        <summary>Steps, in order</summary>
-        <ol>
-          {[...waves.values()].map((summaries, index) => (
-            <li key={index}>{summaries.join(" · ")}</li>
-          ))}
-        </ol>
-      </details>
-    </Alert>
-  );
+interface FieldProps {
+  text: string;
+  onText: (text: string) => void;
+  onSubmit: () => void;
 }
 
-function title(preview: Preview): string {
-  if (preview.exists) return `${preview.name} exists already; a manifest cannot create it again`;
-  return `${preview.name}: ${preview.machines.length} machines would be made`;
+/** Typed, pasted, chosen or dropped. */
+function ManifestField({ text, onText, onSubmit }: FieldProps) {
+  const chooser = useRef<HTMLInputElement>(null);
+  const [over, setOver] = useState(false);
+  const [name, setName] = useState("");
+  const read = (file: File | undefined) => {
+    if (!file) return;
+    setName(file.name);
+    void file.text().then(onText);
+  };
+  const press = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    onSubmit();
+  };
+  return (
+    <>
+      <div className="file-row">
+        <Button variant="secondary" onClick={() => chooser.current?.click()}>
+          Upload a file
+        </Button>
+        <span className="muted">{name || "or drop one onto the text below"}</span>
+        <input
+          ref={chooser}
+          type="file"
+          hidden
+          aria-label="Manifest file"
+          accept=".yaml,.yml,.json,application/yaml"
+          onChange={(event) => {
+            read(event.target.files?.[0]);
+            event.target.value = "";
+          }}
+        />
+      </div>
+      <textarea
+        id="manifest"
+        className={over ? "manifest over" : "manifest"}
+        required
+        spellCheck={false}
+        autoCapitalize="off"
+        autoComplete="off"
+        placeholder={"apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\n…"}
+        value={text}
+        onChange={(event) => onText(event.target.value)}
+        onKeyDown={press}
+        onDragOver={(event) => {
+          event.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={(event) => {
+          event.preventDefault();
+          setOver(false);
+          read(event.dataTransfer.files[0]);
+        }}
+      />
+    </>
+  );
 }

@@ -6,7 +6,7 @@ import type { Accepted, Cluster, Machines } from "../api/types";
 import { ProblemAlert } from "../parts/ProblemAlert";
 
 /** Deletion asks for the name and lists what will go, counted now. */
-export function DeleteCluster({ cluster, onClose }: { cluster: Cluster; onClose: () => void }) {
+export default function DeleteCluster({ cluster, onClose }: { cluster: Cluster; onClose: () => void }) {
   const queries = useQueryClient();
   const path = `/clusters/${cluster.namespace}/${cluster.name}`;
   const machines = useQuery({
@@ -36,17 +36,18 @@ export function DeleteCluster({ cluster, onClose }: { cluster: Cluster; onClose:
     <Modal isOpen onClose={onClose} variant="small" aria-labelledby="delete-title">
       <ModalHeader title={`Delete ${cluster.name}?`} labelId="delete-title" titleIconVariant="danger" />
       <ModalBody>
-        <p>
-          {vms.length} VMs with {disk} GiB of disks, the cluster's Proxmox VE pool, user and token will be gone. This cannot be
-          undone.
+        <p className="after" role="status">
+          {machines.data
+            ? `${counted(vms.length, "VM")} with ${disk} GiB of disks, and the cluster's pool, user and token in Proxmox VE will be gone. This cannot be undone.`
+            : "Counting what will be gone…"}
         </p>
-        <br />
+        <ProblemAlert error={machines.error} />
         <ProblemAlert error={error} />
         <Form
           id="delete-form"
           onSubmit={(event) => {
             event.preventDefault();
-            if (typed === cluster.name && !busy) void remove();
+            if (typed === cluster.name && !busy && machines.data) void remove();
           }}
         >
           <FormGroup label={`Type ${cluster.name} to confirm`} fieldId="confirm">
@@ -55,7 +56,13 @@ export function DeleteCluster({ cluster, onClose }: { cluster: Cluster; onClose:
         </Form>
       </ModalBody>
       <ModalFooter>
-        <Button variant="danger" type="submit" form="delete-form" isDisabled={typed !== cluster.name || busy} isLoading={busy}>
+        <Button
+          variant="danger"
+          type="submit"
+          form="delete-form"
+          isDisabled={typed !== cluster.name || busy || !machines.data}
+          isLoading={busy}
+        >
           Delete
         </Button>
         <Button variant="link" onClick={onClose}>
@@ -64,4 +71,8 @@ export function DeleteCluster({ cluster, onClose }: { cluster: Cluster; onClose:
       </ModalFooter>
     </Modal>
   );
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

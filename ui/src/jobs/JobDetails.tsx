@@ -1,14 +1,15 @@
-import { Alert, AlertActionLink, Button, Flex, FlexItem, Title } from "@patternfly/react-core";
+import { Alert, AlertActionLink, Button, Title } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "react-router-dom";
 import { ApiProblem, call } from "../api/client";
 import type { Decision, Job, LogLine } from "../api/types";
 import { ProblemAlert } from "../parts/ProblemAlert";
-import { State } from "../parts/states";
+import { State, stateWord } from "../parts/states";
 import { Time, Took } from "../parts/Time";
+import { Loading } from "../parts/Loading";
+import { whyNot } from "../session/rights";
 import { NotFound } from "../shell/NotFound";
-import { whyNot } from "../clusters/ClusterList";
 import { useLiveJob } from "./live";
 import { JOB_WORDS } from "./words";
 
@@ -17,40 +18,43 @@ export function JobDetails({ id, heading = "h2" }: { id: string; heading?: "h1" 
   const { job, lines, error, stale } = useLiveJob(id);
   if (error instanceof ApiProblem && error.problem.status === 404) return <NotFound what="This job" />;
   if (error) return <ProblemAlert error={error} />;
-  if (!job) return null;
+  if (!job) return <Loading />;
   return (
     <>
-      <Flex>
-        <FlexItem>
-          <Title headingLevel={heading}>
-            {JOB_WORDS[job.kind] ?? job.kind}
-            {job.cluster && (
-              <>
-                {" "}
-                <Link to={`/clusters/${job.cluster.namespace}/${job.cluster.name}/summary`}>{job.cluster.name}</Link>
-              </>
-            )}
-          </Title>
-        </FlexItem>
-        <FlexItem>
-          <State of={job.phase} />
-        </FlexItem>
-        <FlexItem className="muted">
+      <div className="heading">
+        <Title headingLevel={heading}>
+          {JOB_WORDS[job.kind] ?? job.kind}
+          {job.cluster && (
+            <>
+              {" "}
+              <Link to={`/clusters/${job.cluster.namespace}/${job.cluster.name}/summary`}>{job.cluster.name}</Link>
+            </>
+          )}
+        </Title>
+        <State of={job.phase} />
+        <span className="muted">
           {job.steps_done} of {job.steps.length} steps begun are done · <Took from={job.started_at} to={job.ended_at} />
-        </FlexItem>
+          {job.requested_by && ` · asked for by ${job.requested_by}`}
+        </span>
         {job.links?.engine && (
-          <FlexItem align={{ default: "alignRight" }}>
-            <Button variant="link" component="a" href={job.links.engine} target="_blank" rel="noreferrer">
+          <div className="end">
+            <Button variant="link" isInline component="a" href={job.links.engine} target="_blank" rel="noreferrer">
               Open in the Temporal UI
             </Button>
-          </FlexItem>
+          </div>
         )}
-      </Flex>
-      <div aria-live="polite">{job.ended_at && <span className="pf-v6-screen-reader">The job has ended: {job.phase}</span>}</div>
-      {stale && <Alert isInline variant="warning" title="Reconnecting… the job goes on; this page may be behind." />}
+      </div>
+      <div role="status" className="visually-hidden">
+        {job.ended_at && `The job has ended: ${stateWord(job.phase)}.`}
+      </div>
+      <div role="status">
+        {stale && (
+          <Alert isInline variant="warning" className="after" title="Reconnecting… the job goes on; this page may be behind." />
+        )}
+      </div>
       <Parked job={job} />
-      {job.waiting && !job.ended_at && (
-        <Alert isInline isPlain variant="info" title={`Waiting for ${job.waiting.waiting_for}`}>
+      {job.waiting && !job.ended_at && job.phase !== "awaiting-decision" && (
+        <Alert isInline isPlain className="after" variant="info" title={`Waiting for ${job.waiting.waiting_for}`}>
           since <Time at={job.waiting.since} />
         </Alert>
       )}
@@ -64,7 +68,7 @@ export function JobDetails({ id, heading = "h2" }: { id: string; heading?: "h1" 
 function Parked({ job }: { job: Job }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
-  if (job.phase !== "awaiting-decision") return job.error ? <Alert isInline variant="warning" title={job.error} /> : null;
+  if (job.phase !== "awaiting-decision") return job.error ? <Alert isInline variant={job.ended_at ? "danger" : "warning"} className="after" title={job.error} /> : null;
 
   async function decide(decision: Decision) {
     setBusy(true);
@@ -84,6 +88,7 @@ function Parked({ job }: { job: Job }) {
       <Alert
         isInline
         variant="warning"
+        className="after"
         title={job.error || "This job needs a decision"}
         actionLinks={
           may.allowed ? (
@@ -126,11 +131,11 @@ function Steps({ job }: { job: Job }) {
                 <>
                   {" "}
                   <a href={step.links.proxmox} target="_blank" rel="noreferrer">
-                    task
+                    Tasks of the node
                   </a>
                 </>
               )}
-              {step.upid && <div className="muted pf-v6-u-font-size-xs">{step.upid}</div>}
+              {step.upid && <div className="muted upid">{step.upid}</div>}
             </Td>
             <Td dataLabel="State">
               <State of={step.state} />
@@ -150,16 +155,21 @@ function Steps({ job }: { job: Job }) {
   );
 }
 
-/** The log follows its end unless the person has scrolled up; `#line-N` opens at a line. */
+/** The log follows its end unless the person has scrolled up; `#line-N` opens at a line and stays there. */
 function LogView({ lines }: { lines: LogLine[] }) {
   const box = useRef<HTMLDivElement>(null);
   const follow = useRef(true);
   const { hash } = useLocation();
+  const pointed = hash.startsWith("#line-") ? hash.slice(1) : "";
+  const there = lines.some((line) => `line-${line.seq}` === pointed);
   useEffect(() => {
-    const line = hash.startsWith("#line-") ? document.getElementById(hash.slice(1)) : null;
-    if (line) line.scrollIntoView({ block: "center" });
-    else if (box.current && follow.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [lines.length, hash]);
+    if (!there) return;
+    follow.current = false;
+    document.getElementById(pointed)?.scrollIntoView({ block: "center" });
+  }, [pointed, there]);
+  useEffect(() => {
+    if (box.current && follow.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines.length]);
   return (
     <div
       className="log"
@@ -170,16 +180,23 @@ function LogView({ lines }: { lines: LogLine[] }) {
       aria-live="off"
       onScroll={(event) => {
         const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
-        follow.current = scrollHeight - scrollTop - clientHeight < 24;
+        follow.current = !pointed && scrollHeight - scrollTop - clientHeight < 24;
       }}
     >
       {lines.length === 0 && <span className="muted">No line yet.</span>}
       {lines.map((line) => (
-        <div key={line.seq} id={`line-${line.seq}`} className={line.level === "error" ? "error" : undefined}>
-          <time dateTime={line.at}>{new Date(line.at).toLocaleTimeString()}</time>
+        <div key={line.seq} id={`line-${line.seq}`} className={lineClass(line, pointed)}>
+          <Link to={`#line-${line.seq}`} replace aria-label={`Line ${line.seq}`} title={`Link to line ${line.seq}`}>
+            <time dateTime={line.at}>{new Date(line.at).toLocaleTimeString()}</time>
+          </Link>
           {line.text}
         </div>
       ))}
     </div>
   );
+}
+
+function lineClass(line: LogLine, pointed: string): string | undefined {
+  const names = [line.level === "error" && "error", `line-${line.seq}` === pointed && "pointed"];
+  return names.filter(Boolean).join(" ") || undefined;
 }

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router-dom";
 import { get } from "../api/client";
 import type { JobSummary, Page } from "../api/types";
-import { Nothing } from "../parts/Nothing";
+import { CannotRead, Nothing } from "../parts/Nothing";
 import { ProblemAlert } from "../parts/ProblemAlert";
 import { JobTable } from "./JobTable";
 
@@ -16,25 +16,27 @@ const FILTERS: [string, string][] = [
 export default function JobList() {
   const [params, setParams] = useSearchParams();
   const phase = params.get("phase") ?? "";
-  const page = Number(params.get("page") ?? "1");
+  const page = Math.max(1, Number(params.get("page")) || 1);
   const query = new URLSearchParams({ offset: String((page - 1) * 50), limit: "50" });
   if (phase) query.set("phase", phase);
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ["jobs", query.toString()],
     queryFn: () => get<Page<JobSummary>>(`/jobs?${query}`),
     placeholderData: keepPreviousData,
   });
   return (
     <PageSection isFilled>
-      <Title headingLevel="h1">Jobs</Title>
-      <ProblemAlert error={error} />
+      <Title headingLevel="h1" className="after">
+        Jobs
+      </Title>
+      {data && <ProblemAlert error={error} />}
       <ToggleGroup aria-label="Which jobs">
         {FILTERS.map(([value, label]) => (
           <ToggleGroupItem
             key={label}
             text={label}
             isSelected={phase === value}
-            onChange={() => setParams(value ? { phase: value } : {}, { replace: true })}
+            onChange={() => setParams(value ? { phase: value } : {})}
           />
         ))}
       </ToggleGroup>
@@ -55,6 +57,7 @@ export default function JobList() {
           why={phase ? "Jobs in this state would be listed here." : "Every change of a cluster becomes a job, listed here with its log."}
         />
       )}
+      {!data && error && <CannotRead what="The jobs" error={error} onAgain={() => void refetch()} />}
     </PageSection>
   );
 }

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "react";
-import { get } from "../api/client";
+import { ApiProblem, get } from "../api/client";
+import { watch } from "../api/stream";
 import type { Job, Log, LogLine } from "../api/types";
 
 interface Live {
@@ -9,58 +10,62 @@ interface Live {
   stale: boolean;
 }
 
+const NOTHING: Live = { job: null, lines: [], error: null, stale: false };
+const AT_ONCE = 1000;
+const AGAIN_MS = 2000;
+
 /**
- * One job with its log, live. What was missed while the connection was away is read by sequence number: the browser
- * sends the last one it saw when it comes back.
+ * One job with its log, live. What was missed while the connection was away is asked for by the sequence number of
+ * the last line seen, and a line that is known already is dropped: no line is lost, none shown twice.
  */
 export function useLiveJob(id: string): Live {
-  const [live, setLive] = useState<Live>({ job: null, lines: [], error: null, stale: false });
+  const [live, setLive] = useState<Live>(NOTHING);
 
   useEffect(() => {
-    let source: EventSource | undefined;
-    let late: ReturnType<typeof setTimeout> | undefined;
-    let ended = false;
-    setLive({ job: null, lines: [], error: null, stale: false });
+    let stop: (() => void) | undefined;
+    let again: ReturnType<typeof setTimeout> | undefined;
+    let left = false;
+    let seen = 0;
+    setLive(NOTHING);
 
-    void (async () => {
+    const begin = async () => {
       try {
         const job = await get<Job>(`/jobs/${id}`);
         const lines = await wholeLog(id);
-        if (ended) return;
+        if (left) return;
+        seen = lines.at(-1)?.seq ?? 0;
         setLive({ job, lines, error: null, stale: false });
-        const last = lines.at(-1)?.seq ?? 0;
-        source = new EventSource(`/api/v1/jobs/${id}/events?after=${last}`);
-        source.onopen = () => {
-          clearTimeout(late);
-          setLive((now) => ({ ...now, stale: false }));
-        };
-        source.onerror = () => {
-          clearTimeout(late);
-          late = setTimeout(() => setLive((now) => ({ ...now, stale: true })), 3000);
-        };
-        source.addEventListener("log", (event) => {
-          const line = JSON.parse((event as MessageEvent<string>).data) as LogLine;
-          setLive((now) =>
-            line.seq <= (now.lines.at(-1)?.seq ?? 0) ? now : { ...now, lines: [...now.lines, line] },
-          );
-        });
-        source.addEventListener("job", (event) => {
-          const next = JSON.parse((event as MessageEvent<string>).data) as Job;
-          setLive((now) => ({ ...now, job: next }));
-        });
-        source.addEventListener("end", () => {
-          clearTimeout(late);
-          source?.close();
-        });
+        stop = follow();
       } catch (error) {
-        if (!ended) setLive((now) => ({ ...now, error }));
+        if (left) return;
+        setLive((now) => ({ ...now, error }));
+        if (error instanceof ApiProblem && error.passing) again = setTimeout(() => void begin(), AGAIN_MS);
       }
-    })();
+    };
+
+    const follow = () => {
+      const end = watch({
+        url: () => `/api/v1/jobs/${id}/events?after=${seen}`,
+        events: {
+          log: (data) => {
+            const line = data as LogLine;
+            if (line.seq <= seen) return;
+            seen = line.seq;
+            setLive((now) => ({ ...now, lines: [...now.lines, line] }));
+          },
+          job: (data) => setLive((now) => ({ ...now, job: data as Job })),
+          end: () => end(),
+        },
+        onState: (state) => setLive((now) => ({ ...now, stale: state === "reconnecting" })),
+      });
+      return end;
+    };
+    void begin();
 
     return () => {
-      ended = true;
-      clearTimeout(late);
-      source?.close();
+      left = true;
+      clearTimeout(again);
+      stop?.();
     };
   }, [id]);
 
@@ -70,8 +75,8 @@ export function useLiveJob(id: string): Live {
 async function wholeLog(id: string): Promise<LogLine[]> {
   const lines: LogLine[] = [];
   for (;;) {
-    const log = await get<Log>(`/jobs/${id}/log?after=${lines.at(-1)?.seq ?? 0}&limit=1000`);
+    const log = await get<Log>(`/jobs/${id}/log?after=${lines.at(-1)?.seq ?? 0}&limit=${AT_ONCE}`);
     lines.push(...log.items);
-    if (log.items.length < 1000) return lines;
+    if (log.items.length < AT_ONCE) return lines;
   }
 }

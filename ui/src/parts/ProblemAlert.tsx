@@ -12,7 +12,7 @@ export function ProblemAlert({ error, inline = true }: { error: unknown; inline?
   }
   const { problem } = error;
   return (
-    <Alert isInline={inline} variant="danger" title={problem.detail} role="alert">
+    <Alert isInline={inline} variant="danger" title={problem.detail} role="alert" className="after">
       {problem.remedy && <p>{problem.remedy}</p>}
       {problem.missing && (
         <p>
@@ -42,9 +42,14 @@ export function Violations({ violations }: { violations: Violation[] }) {
     <List aria-label="What is wrong">
       {violations.map((violation) => (
         <ListItem key={`${violation.path} ${violation.code}`}>
-          <code>{violation.path}</code>: {violation.message} {violation.remedy}
+          <code>{violation.path}</code> {violation.message}
+          {violation.remedy && <div className="muted">{sentence(violation.remedy)}</div>}
         </ListItem>
       ))}
     </List>
   );
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }

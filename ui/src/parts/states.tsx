@@ -38,3 +38,7 @@ export function State({ of }: { of: string }) {
     </Label>
   );
 }
+
+export function stateWord(of: string): string {
+  return LOOKS[of]?.word ?? of;
+}

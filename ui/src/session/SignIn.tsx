@@ -1,5 +1,6 @@
 import {
   ActionGroup,
+  Alert,
   Button,
   Card,
   CardBody,
@@ -25,7 +26,7 @@ interface Props {
 }
 
 /** Sign-in with a Proxmox VE account (or the local administrator), in one or two steps. */
-export function SignIn({ problem, onSignedIn }: Props) {
+export default function SignIn({ problem, onSignedIn }: Props) {
   const [site, setSite] = useState<string>("");
   const realms = useQuery({
     queryKey: ["realms", site],
@@ -63,9 +64,12 @@ export function SignIn({ problem, onSignedIn }: Props) {
   return (
     <main className="sign-in">
       <Card>
-        <CardTitle component="h1">Sign in to Trilithon</CardTitle>
+        <CardTitle component="h1">
+          <img src="/icon.svg" alt="" width="24" height="24" /> Sign in to Trilithon
+        </CardTitle>
         <CardBody>
           <ProblemAlert error={error ?? problem ?? realms.error} />
+          {realms.data?.unreachable && <Alert isInline variant="warning" className="after" title={realms.data.unreachable} />}
           {factor ? (
             <SecondFactorForm
               factor={factor}

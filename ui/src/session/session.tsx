@@ -1,8 +1,9 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { createContext, useContext, useEffect, type ReactNode } from "react";
+import { createContext, lazy, Suspense, useContext, useEffect, type ReactNode } from "react";
 import { ApiProblem, call, get, setCsrf } from "../api/client";
 import type { Session } from "../api/types";
-import { SignIn } from "./SignIn";
+
+const SignIn = lazy(() => import("./SignIn"));
 
 const Current = createContext<Session | null>(null);
 
@@ -42,13 +43,15 @@ export function SignedIn({ children }: { children: ReactNode }) {
   if (isPending) return null;
   if (!data) {
     return (
-      <SignIn
-        problem={error}
-        onSignedIn={(session) => {
-          setCsrf(session.csrf);
-          queries.setQueryData(["session"], session);
-        }}
-      />
+      <Suspense fallback={null}>
+        <SignIn
+          problem={error}
+          onSignedIn={(session) => {
+            setCsrf(session.csrf);
+            queries.setQueryData(["session"], session);
+          }}
+        />
+      </Suspense>
     );
   }
   return <Current.Provider value={data}>{children}</Current.Provider>;

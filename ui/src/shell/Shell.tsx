@@ -9,6 +9,7 @@ import {
   MastheadBrand,
   MastheadContent,
   MastheadMain,
+  MastheadToggle,
   MenuToggle,
   Nav,
   NavItem,
@@ -16,6 +17,7 @@ import {
   Page,
   PageSidebar,
   PageSidebarBody,
+  PageToggleButton,
   SkipToContent,
   Toolbar,
   ToolbarContent,
@@ -43,11 +45,15 @@ export function Shell({ children }: { children: ReactNode }) {
   const masthead = (
     <Masthead>
       <MastheadMain>
+        <MastheadToggle>
+          <PageToggleButton isHamburgerButton aria-label="Menu" id="menu" />
+        </MastheadToggle>
         <MastheadBrand>
-          <Link to="/clusters" className="pf-v6-u-font-size-lg" aria-label="Trilithon, to the clusters">
-            <strong>Trilithon</strong>
+          <Link to="/clusters" className="brand">
+            <img src="/icon.svg" alt="" width="24" height="24" />
+            Trilithon
           </Link>
-          {info.data?.lab && <span className="muted">&nbsp;with the simulated datacenter</span>}
+          {info.data?.lab && <span className="brand-note">Simulated datacenter</span>}
         </MastheadBrand>
       </MastheadMain>
       <MastheadContent>
@@ -95,15 +101,19 @@ export function Shell({ children }: { children: ReactNode }) {
 
   return (
     <Page
+      isManagedSidebar
+      isContentFilled
       masthead={masthead}
       sidebar={sidebar}
       mainContainerId="main"
       skipToContent={<SkipToContent href="#main">Skip to content</SkipToContent>}
     >
       {link === "reconnecting" && (
-        <Alert isInline variant="warning" title="Reconnecting… what you see may be out of date." aria-live="polite" />
+        <div role="status" className="before">
+          <Alert isInline variant="warning" title="Reconnecting… what you see may be out of date." />
+        </div>
       )}
-      {children}
+      <div className="work">{children}</div>
       <TaskDrawer />
       <Keyboard open={keys} setOpen={setKeys} />
     </Page>

@@ -26,7 +26,7 @@ export function TaskDrawer() {
       <Button variant="link" isInline={false} onClick={toggle} aria-expanded={open}>
         {open ? "▾" : "▸"} Tasks
       </Button>
-      {open && (
+      {open && (jobs.data?.items.length ?? 0) > 0 && (
         <Table variant="compact" borders={false} aria-label="Newest jobs">
           <Thead>
             <Tr>
@@ -56,7 +56,7 @@ export function TaskDrawer() {
           </Tbody>
         </Table>
       )}
-      {open && jobs.data?.items.length === 0 && <p className="muted pf-v6-u-p-sm">No jobs yet.</p>}
+      {open && jobs.data?.items.length === 0 && <p className="muted">No jobs yet.</p>}
     </section>
   );
 }

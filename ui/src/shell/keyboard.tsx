@@ -1,30 +1,24 @@
-import { Modal, ModalBody, ModalHeader, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, Switch } from "@patternfly/react-core";
-import { useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { useNavigate } from "react-router-dom";
 
-const KEYS: [string, string][] = [
-  ["/", "Search in the list"],
-  ["g c", "Go to the clusters"],
-  ["g j", "Go to the jobs"],
-  ["Ctrl+Enter", "Submit the form"],
-  ["Esc", "Close the dialog"],
-  ["?", "This help"],
-];
+const KeyboardHelp = lazy(() => import("./KeyboardHelp"));
+const KEPT = "trilithon-keys";
 
 /** Single-key shortcuts, with a visible list and an off switch (WCAG 2.1.4). */
 export function Keyboard({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
   const navigate = useNavigate();
-  const [on, setOn] = useState(() => localStorage.getItem("trilithon-keys") !== "off");
+  const [on, setOn] = useState(() => localStorage.getItem(KEPT) !== "off");
 
   useEffect(() => {
     if (!on) return;
     let lead = false;
     const press = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
-      if (target.closest("input, textarea, select, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (target.closest("input, textarea, select, [contenteditable]")) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("[role=dialog]")) return;
       if (event.key === "?") setOpen(true);
       else if (event.key === "/") {
-        const search = document.querySelector<HTMLInputElement>('[data-search="true"] input, input[data-search="true"]');
+        const search = document.querySelector<HTMLInputElement>("[data-search] input");
         if (search) {
           event.preventDefault();
           search.focus();
@@ -37,31 +31,17 @@ export function Keyboard({ open, setOpen }: { open: boolean; setOpen: (open: boo
     return () => window.removeEventListener("keydown", press);
   }, [on, navigate, setOpen]);
 
+  if (!open) return null;
   return (
-    <Modal isOpen={open} onClose={() => setOpen(false)} variant="small" aria-labelledby="keys-title">
-      <ModalHeader title="Keyboard" labelId="keys-title" />
-      <ModalBody>
-        <DescriptionList isHorizontal isCompact>
-          {KEYS.map(([keys, what]) => (
-            <DescriptionListGroup key={keys}>
-              <DescriptionListTerm>
-                <kbd>{keys}</kbd>
-              </DescriptionListTerm>
-              <DescriptionListDescription>{what}</DescriptionListDescription>
-            </DescriptionListGroup>
-          ))}
-        </DescriptionList>
-        <br />
-        <Switch
-          id="keys-on"
-          label="Single-key shortcuts"
-          isChecked={on}
-          onChange={(_, now) => {
-            setOn(now);
-            localStorage.setItem("trilithon-keys", now ? "on" : "off");
-          }}
-        />
-      </ModalBody>
-    </Modal>
+    <Suspense fallback={null}>
+      <KeyboardHelp
+        on={on}
+        setOn={(now) => {
+          setOn(now);
+          localStorage.setItem(KEPT, now ? "on" : "off");
+        }}
+        onClose={() => setOpen(false)}
+      />
+    </Suspense>
   );
 }
