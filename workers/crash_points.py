@@ -7,7 +7,8 @@ The environment variable TRILITHON_CRASH_POINTS holds a JSON document, or the pa
      "fired": "<file>", "seen": "<file>"}
 
 Points are `<activity>:return` (the work is done, Temporal does not know) and `<call>:before` / `<call>:lost` (a
-changing call of a client: not sent yet; answered, but nobody has seen it). `#n` means the n-th time within a process.
+changing call of a client: not sent yet; answered, but nobody has seen it). `<activity> > <call>:before` is the same,
+in that activity only; `seen` tells it so. `#n` means the n-th time within a process.
 Each point fires once over all processes: what has fired is appended to `fired` with the process id and read at the
 start. `die` ends the process at once (`os._exit(70)`), `stop` is SIGSTOP, which the test ends with SIGCONT. With `seen`
 every point that is passed is appended there: so a run without faults tells which points exist.
@@ -19,6 +20,8 @@ import signal
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+
+from temporalio import activity
 
 VARIABLE = "TRILITHON_CRASH_POINTS"
 EXIT_CODE = 70
@@ -63,21 +66,21 @@ class CrashPoints:
 
     def before(self, name: str) -> None:
         """A client is about to send a changing call."""
-        self.at(f"{name}:before")
+        self.at(f"{name}:before", _caller())
 
     def after(self, name: str) -> None:
         """Its answer has come and nobody has seen it."""
-        self.at(f"{name}:lost")
+        self.at(f"{name}:lost", _caller())
 
-    def at(self, point: str) -> None:
+    def at(self, point: str, caller: str = "") -> None:
         """Pass a point: write it down, end or stop the process where it is named and has not fired yet."""
         if not self.watching:
             return
-        self._count[point] += 1
-        numbered = f"{point}#{self._count[point]}"
+        full = f"{caller} > {point}" if caller else point
+        self._count.update({point, full})
         if self._seen is not None:
-            _append(self._seen, numbered)
-        for name in (point, numbered):
+            _append(self._seen, f"{full}#{self._count[full]}")
+        for name in dict.fromkeys(name for form in (point, full) for name in (form, f"{form}#{self._count[form]}")):
             if name in self._spent or name not in self._die | self._stop:
                 continue
             self._spent.add(name)
@@ -87,6 +90,11 @@ class CrashPoints:
                 os._exit(EXIT_CODE)
             else:
                 os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _caller() -> str:
+    """The activity that runs here, empty outside one."""
+    return activity.info().activity_type if activity.in_activity() else ""
 
 
 def _append(path: Path, line: str) -> None:
