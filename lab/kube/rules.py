@@ -142,8 +142,10 @@ def check(resource: Resource, obj: Obj) -> None:
                     'values: "NoExecute", "NoSchedule", "PreferNoSchedule"',
                     "FieldValueNotSupported",
                 )
-    if resource.plural in ("rolebindings", "clusterrolebindings") and not dig(obj, "roleRef", "name"):
-        wrong("roleRef.name", "Required value", "FieldValueRequired")
+    if resource.plural in ("rolebindings", "clusterrolebindings"):
+        _check_binding(obj, wrong)
+    if resource.plural in ("roles", "clusterroles"):
+        _check_role(obj, wrong)
     if resource.plural == "services" and not dig(obj, "spec", "ports") and dig(obj, "spec", "clusterIP") != "None":
         wrong("spec.ports", "Required value", "FieldValueRequired")
     if resource.plural == "leases":
@@ -152,6 +154,37 @@ def check(resource: Resource, obj: Obj) -> None:
             wrong("spec.leaseDurationSeconds", f"Invalid value: {seconds}: must be greater than 0")
     if causes:
         raise invalid(resource, name, *causes)
+
+
+def _check_binding(obj: Obj, wrong: Any) -> None:
+    if not dig(obj, "roleRef", "name"):
+        wrong("roleRef.name", "Required value", "FieldValueRequired")
+    if dig(obj, "roleRef", "kind") not in ("Role", "ClusterRole"):
+        wrong("roleRef.kind", 'Unsupported value: supported values: "Role", "ClusterRole"', "FieldValueNotSupported")
+    for position, subject in enumerate(obj.get("subjects") or []):
+        if not subject.get("name"):
+            wrong(f"subjects[{position}].name", "Required value", "FieldValueRequired")
+        if subject.get("kind") not in ("User", "Group", "ServiceAccount"):
+            text = 'Unsupported value: supported values: "ServiceAccount", "User", "Group"'
+            wrong(f"subjects[{position}].kind", text, "FieldValueNotSupported")
+
+
+def _check_role(obj: Obj, wrong: Any) -> None:
+    for position, rule in enumerate(obj.get("rules") or []):
+        if not rule.get("verbs"):
+            wrong(
+                f"rules[{position}].verbs",
+                "Required value: verbs must contain at least one value",
+                "FieldValueRequired",
+            )
+        if rule.get("nonResourceURLs"):
+            continue
+        if not rule.get("apiGroups"):
+            text = "Required value: resource rules must supply at least one api group"
+            wrong(f"rules[{position}].apiGroups", text, "FieldValueRequired")
+        if not rule.get("resources"):
+            text = "Required value: resource rules must supply at least one resource"
+            wrong(f"rules[{position}].resources", text, "FieldValueRequired")
 
 
 def _check_data(resource: Resource, obj: Obj, wrong: Any) -> None:

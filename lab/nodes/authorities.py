@@ -18,6 +18,15 @@ def from_disk(disk: Disk, folder: str) -> dict[str, str]:
     return {name: file.text for name in wanted if (file := disk.read(f"{folder}/{name}")) is not None}
 
 
+def pair_fits(certificate: str, key: str) -> bool:
+    """True when the key is the certificate's; False also for what cannot be read."""
+    try:
+        private = serialization.load_pem_private_key(key.encode(), None)
+        return private.public_key() == x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    except (ValueError, TypeError):
+        return False
+
+
 def _pem(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()

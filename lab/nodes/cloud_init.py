@@ -56,11 +56,12 @@ class CloudInit:
                 continue
             if wanted is None and match.get("name") is None and name not in ("eth0", "ens18", "enp6s18"):
                 continue
+            self._disk.interface = str(entry.get("set-name") or self._disk.interface)
             for address in entry.get("addresses") or []:
                 found.append(str(ipaddress.ip_interface(address)))
             for route in entry.get("routes") or []:
-                if route.get("to") != "default":
-                    ipaddress.ip_network(route["to"])
+                # `default` is no network for cloud-init's renderers: it ends with an error (facts/proxmox.md 2).
+                ipaddress.ip_network(route["to"])
                 ipaddress.ip_address(route["via"])
         return found
 

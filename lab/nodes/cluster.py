@@ -11,7 +11,8 @@ from lab.kube.api import KubeApi
 from lab.kube.identity import load_certificates
 from lab.kube.objects import Obj, annotations_of, dig, key_of, meta, micro_text
 from lab.kube.resources import Resource
-from lab.nodes import pod_network
+from lab.nodes import own_addons, pod_network
+from lab.nodes.authorities import pair_fits
 from lab.nodes.cloud_controller import CloudController
 from lab.nodes.workloads import Workloads
 
@@ -103,6 +104,8 @@ class SimCluster:
             return "etcdserver: re-configuration failed due to not enough started members"
         if node in self.members.values():
             return f"duplicate node name found, please use a unique name for this node: {node}"
+        if not pair_fits(self.authorities["etcd/peer-ca.crt"], self.authorities["etcd/peer-ca.key"]):
+            return "etcd peers refuse each other: x509: certificate signed by unknown authority"
         if self.learners and disk_id not in self.learners:
             return "etcdserver: too many learner members in cluster"
         self.learners[disk_id] = node
@@ -175,6 +178,7 @@ class SimCluster:
             try:
                 self._judge_nodes(loop.time())
                 pod_network.reconcile(self)
+                own_addons.reconcile(self)
                 self._workloads.reconcile()
                 await self._cloud.look(loop.time())
             except Exception as error:

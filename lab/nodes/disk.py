@@ -35,6 +35,7 @@ class Disk:
     instance_id: str = ""
     hostname: str = ""
     network: list[str] = field(default_factory=list)
+    interface: str = "ens18"
     datastore: str = ""
     member: bool = False
     logs: dict[str, list[str]] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class Disk:
             "instance_id": self.instance_id,
             "hostname": self.hostname,
             "network": self.network,
+            "interface": self.interface,
             "datastore": self.datastore,
             "member": self.member,
             "logs": self.logs,

@@ -1,5 +1,6 @@
 """Keys of the supervisors' configuration file, and the flags of kube-apiserver that we meet (facts 2.3)."""
 
+import ipaddress
 from typing import Any
 
 _AGENT = {
@@ -254,6 +255,11 @@ def truth(value: Any) -> bool:
     return value is True or str(value).lower() in ("true", "1")
 
 
+def _tenth(ranges: list[str]) -> str:
+    """The default of cluster-dns: the tenth address of each service range."""
+    return ",".join(str(ipaddress.ip_network(item)[10]) for item in ranges)
+
+
 def critical(distribution: str, config: dict[str, Any]) -> dict[str, Any]:
     """The values that must be the same on all servers of a cluster, defaults filled in."""
     names = CRITICAL + (CRITICAL_K3S if distribution == "k3s" else ())
@@ -264,6 +270,8 @@ def critical(distribution: str, config: dict[str, Any]) -> dict[str, Any]:
             value = ",".join(split_list(value))
         elif name.startswith(("disable-", "embedded", "secrets", "flannel-ext", "flannel-ipv6")):
             value = truth(value)
+        if name == "cluster-dns" and not value:
+            value = _tenth(split_list(config.get("service-cidr", _DEFAULTS["service-cidr"])))
         found[name] = "" if value is None else value
     if distribution == "k3s":
         found["disable: servicelb"] = "servicelb" in split_list(config.get("disable"))

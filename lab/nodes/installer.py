@@ -114,9 +114,11 @@ class InstallScript:
             await self._fetch(disk, values, reachable)
         unit = values["UNIT"]
         if self.enables:
-            if units.find(disk, unit) is None:
+            found = units.find(disk, unit)
+            if found is None:
                 raise ScriptFailed(f"Failed to enable unit: Unit file {unit} does not exist.")
-            disk.enabled.add(unit)
+            if found.wanted:
+                disk.enabled.add(unit)
         if self.starts and await start(unit) != 0:
             raise ScriptFailed(f"Failed to start {unit}: Unit {unit} not found.")
         if self.ends_cloud_init:

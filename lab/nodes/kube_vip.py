@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -97,11 +98,17 @@ class KubeVip:
                 raise _Broken("kube-vip prints its help and exits: no command `manager`")
             if env.get("cp_enable") != "true" or not env.get("address"):
                 raise _Broken("kube-vip: no feature is enabled, or no address given")
+            if env.get("vip_leaderelection") != "true":
+                raise _Broken("kube-vip: no leader election: every server would set the address")
+            if not container.get("name"):
+                raise _Broken("Pod is invalid: spec.containers[0].name: Required value")
+            if "k8s_config_file" in env and not _reads_config_file(str(container["image"])):
+                raise _Broken("kube-vip: unable to load in-cluster configuration: k8s_config_file is not known")
             if env.get("vip_arp") != "true":
                 raise _Broken("kube-vip: neither ARP nor BGP is enabled: the address is told to nobody")
             if spec.get("hostNetwork") is not True:
                 raise _Broken("kube-vip: the address is set inside the pod's own network")
-            if env.get("vip_interface", "eth0") not in ("eth0", ""):
+            if env.get("vip_interface", "") not in (server.machine.disk.interface, ""):
                 raise _Broken(f"kube-vip: {env['vip_interface']} is not a valid interface")
             _check_lease_times(env)
             config = _mounted(server, spec, container, env)
@@ -231,6 +238,12 @@ class KubeVip:
         if line != self._said:
             self._said = line
             self._server.log(f"kube-vip: {line}")
+
+
+def _reads_config_file(image: str) -> bool:
+    """`k8s_config_file` is honoured from v1.2.2 on (facts/kube-vip.md A1)."""
+    match = re.search(r":v(\d+)\.(\d+)\.(\d+)", image)
+    return match is None or tuple(map(int, match.groups())) >= (1, 2, 2)
 
 
 def _check_lease_times(env: dict[str, str]) -> None:

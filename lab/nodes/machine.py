@@ -132,6 +132,8 @@ class Machine:
         if not resume:
             await asyncio.sleep(self.world.timing.boot + self.fault.boot_seconds)
         self.agent = not self.fault.never_agent
+        # What is enabled during this boot starts at the next one, unless somebody starts it now.
+        at_boot = sorted(self.disk.enabled)
         disk, hardware = self.disk, self.hardware
         errors: list[str] = []
         recoverable: dict[str, list[str]] = {}
@@ -166,7 +168,7 @@ class Machine:
         self.cloud_init_state = ended
         disk.cloud_init = cloud_init.status(ended, errors, recoverable, source)
         self.world.save(self)
-        for name in sorted(disk.enabled):
+        for name in at_boot:
             await self.start_unit(name)
 
     def _find_seed(self) -> seed.Seed | None:
@@ -297,7 +299,7 @@ class Machine:
             )
             found.append(
                 {
-                    "name": f"eth{position}",
+                    "name": f"eth{position}" if position else self.disk.interface,
                     "hardware-address": mac.lower(),
                     "ip-addresses": [
                         {"ip-address": item.split("/")[0], "ip-address-type": "ipv4", "prefix": int(item.split("/")[1])}

@@ -76,7 +76,12 @@ def _wanted(cluster: "SimCluster") -> list[tuple[str, dict[str, Any] | None, boo
                 continue
             override = api.find("helmchartconfigs", "kube-system", chart, _GROUP)
             found.append((chart, _values(dig(override or {}, "spec", "valuesContent")), True))
-    for chart_obj in api.rows("helmcharts", group=_GROUP):
+    for chart_obj in api.rows("helmcharts", "kube-system", _GROUP):
+        if not dig(chart_obj, "spec", "repo"):
+            continue
+        space = str(dig(chart_obj, "spec", "targetNamespace", default="kube-system"))
+        if api.find("namespaces", "", space) is None and not truth(dig(chart_obj, "spec", "createNamespace")):
+            continue
         chart = str(dig(chart_obj, "spec", "chart", default="")).rsplit("/", 1)[-1]
         if chart in _CHARTS:
             found.append(
@@ -95,6 +100,13 @@ def _hinders(cluster: "SimCluster", chart: str, values: dict[str, Any] | None, b
         return "the chart's values are no YAML"
     if not bootstrap:
         return "the chart's job waits for a node that is ready: bootstrap is not set"
+    if cluster.distribution == "k3s" and str(cluster.config.get("flannel-backend", "vxlan")) != "none":
+        return "two pod networks: flannel is on beside the chart's"
+    if cluster.distribution == "k3s" and chart in ("tigera-operator", "calico"):
+        pools = dig(values, "installation", "calicoNetwork", "ipPools", default=None) or [{"cidr": "192.168.0.0/16"}]
+        ranges = split_list(cluster.config.get("cluster-cidr", "10.42.0.0/16"))
+        if any(pool.get("cidr") not in ranges for pool in pools):
+            return "the chart's address pool is not the cluster's"
     if truth(cluster.config.get("disable-kube-proxy", False)):
         if not chart.endswith("cilium") or not truth(values.get("kubeProxyReplacement")):
             return "kube-proxy is off and nothing replaces it: the API's service address does not answer"
@@ -120,7 +132,7 @@ def reconcile(cluster: "SimCluster") -> None:
 def ready(cluster: "SimCluster") -> str:
     """Why no pod network runs on the nodes, "" when one does."""
     if cluster.distribution == "k3s" and str(cluster.config.get("flannel-backend", "vxlan")) != "none":
-        return ""
+        return next((text for text in cluster.charts_trouble.values() if text.startswith("two pod networks")), "")
     if any(meta(item)["name"] in _DAEMONS for item in cluster.api.rows("daemonsets")):
         return ""
     return next((text for text in cluster.charts_trouble.values() if text), "no pod network is installed")

@@ -66,6 +66,8 @@ def read(image: bytes) -> Seed:
     if "meta-data" not in files or "user-data" not in files:
         missing = " and ".join(name for name in ("meta-data", "user-data") if name not in files)
         raise SeedError(f"no data source: {missing} is missing")
+    if not files["meta-data"].strip():
+        raise SeedError("no data source: meta-data is empty")
     meta = _yaml(files["meta-data"], "meta-data")
     if not isinstance(meta, dict):
         meta = {}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from lab.kube.http import ApiHandler, Listener
-from lab.kube.identity import load_certificates
+from lab.kube.objects import dig
 from lab.kube.tls import server_context, serving_certificate
 from lab.nodes import flags, joining, kubelet, manifests, pod_network
-from lab.nodes.authorities import from_disk
+from lab.nodes.authorities import from_disk, pair_fits
 from lab.nodes.authorities import generate as generate_authorities
 from lab.nodes.cluster import SimCluster
 from lab.nodes.kube_vip import KubeVip
@@ -84,7 +84,8 @@ class Supervisor:
         }
 
     def log(self, line: str, level: str = "info") -> None:
-        self.machine.disk.log(self.unit, f'{self.distribution}[1]: level={level} msg="{line}"')
+        quoted = line.replace('"', '\\"')
+        self.machine.disk.log(self.unit, f'{self.distribution}[1]: level={level} msg="{quoted}"')
 
     def evict(self, why: str) -> None:
         """Ends the server: its etcd member was removed."""
@@ -152,8 +153,12 @@ class Supervisor:
             config.setdefault(name, value or True)
         known = flags.known_keys(self.distribution, self.role)
         for key in config:
-            if str(key).rstrip("+") not in known:
+            if str(key).rstrip("+") in known:
+                continue
+            # Only k3s's agent hands what it does not know to its parser of flags (k3s-io/k3s#6565, #8266).
+            if self.distribution == "k3s" and self.role == "agent":
                 raise Fatal(f"flag provided but not defined: -{key}")
+            self.log(f"Unknown flag --{key} found in config.yaml, skipping", "warning")
         self.config = {str(key).rstrip("+"): value for key, value in config.items()}
         self.node_name = str(self.config.get("node-name") or self.machine.disk.hostname or "localhost")
         if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", self.node_name):
@@ -200,18 +205,25 @@ class Supervisor:
         self._start_static_pods(cluster)
 
     def _check_server_settings(self) -> None:
-        disk = self.machine.disk
         if not self.machine.addresses:
             raise Fatal("failed to get default interface: no default routes found in /proc/net/route")
         for key in ("cluster-cidr", "service-cidr", "cluster-dns"):
             for value in flags.split_list(self.config.get(key)):
                 try:
-                    ipaddress.ip_address(value) if key == "cluster-dns" else ipaddress.ip_network(value)
+                    if key == "cluster-dns":
+                        ipaddress.ip_address(value)
+                    elif "/" not in value:
+                        raise ValueError(f"invalid CIDR address: {value}")
+                    else:
+                        ipaddress.ip_network(value)
                 except ValueError as error:
                     raise Fatal(f"invalid argument for {key}: {error}") from error
         arguments = flags.as_list(self.config.get("kube-apiserver-arg"))
         if unknown := flags.unknown_apiserver_flag(arguments):
             raise Fatal(f"kube-apiserver exited: unknown flag: --{unknown}")
+        names = {argument.lstrip("-").partition("=")[0] for argument in arguments}
+        if "authentication-config" in names and any(name.startswith("oidc-") for name in names):
+            raise Fatal("kube-apiserver exited: authentication-config file and oidc-* flags are mutually exclusive")
         for argument in arguments:
             name, _, value = argument.lstrip("-").partition("=")
             if name == "authentication-config":
@@ -224,7 +236,6 @@ class Supervisor:
             raise Fatal(f"unknown flannel backend {self.config['flannel-backend']!r}")
         if flags.truth(self.config.get("cluster-init", False)) and self.distribution == "rke2":
             self.log("cluster-init is ignored", "warning")
-        _ = disk
 
     def _check_authentication(self, path: str) -> None:
         """The API server exits when its authentication configuration is missing or wrong (facts 2.11)."""
@@ -261,8 +272,16 @@ class Supervisor:
             )
         if unknown := sorted(set(content) - {"apiVersion", "kind", "jwt", "anonymous"}):
             raise Fatal(f'kube-apiserver exited: strict decoding error: unknown field "{unknown[0]}"')
-        if not isinstance(content.get("jwt") or [], list):
+        issuers = content.get("jwt") or []
+        if not isinstance(issuers, list):
             raise Fatal("kube-apiserver exited: cannot unmarshal into AuthenticationConfiguration.jwt")
+        for position, item in enumerate(issuers):
+            url = str(dig(item, "issuer", "url", default=""))
+            if not url.startswith("https://"):
+                raise Fatal(
+                    f'kube-apiserver exited: jwt[{position}].issuer.url: Invalid value: "{url}": URL scheme must '
+                    "be https"
+                )
 
     def _check_settled(self, cluster: SimCluster) -> None:
         if minor(self.version) < minor(cluster.api.version) - 1:
@@ -276,8 +295,10 @@ class Supervisor:
         if token.startswith("K10"):
             token = token.rsplit(":", 1)[-1]
         embedded = self.distribution == "rke2" or flags.truth(self.config.get("cluster-init", False))
-        cluster = SimCluster.found(
-            self.world,
+        for name in ("server-ca", "client-ca", "etcd/server-ca"):
+            if not pair_fits(authorities[f"{name}.crt"], authorities[f"{name}.key"]):
+                raise Fatal(f"failed to load {name}: tls: private key does not match public key")
+        cluster = self._founded(
             {
                 "distribution": self.distribution,
                 "version": self.version,
@@ -293,6 +314,12 @@ class Supervisor:
         self.world.clusters[cluster.id] = cluster
         self.log("Managed etcd cluster initializing" if embedded else "Using SQLite: no other server can join")
         return cluster
+
+    def _founded(self, facts: dict[str, Any]) -> SimCluster:
+        try:
+            return SimCluster.found(self.world, facts)
+        except ValueError as error:
+            raise Fatal(f"kube-apiserver exited: failed to read a key or certificate: {error}") from error
 
     def _serve_certificate(self, cluster: SimCluster) -> None:
         service = ipaddress.ip_network(flags.split_list(self.config.get("service-cidr", "10.43.0.0/16"))[0])
@@ -414,8 +441,3 @@ class Supervisor:
             await asyncio.wait_for(self._evicted.wait(), seconds)
         except TimeoutError:
             return
-
-
-def authorities_of(pem: str) -> int:
-    """Number of certificates in a bundle; the token's hash depends on it."""
-    return len(load_certificates(pem.encode()))

@@ -1,0 +1,137 @@
+"""Judges one row of the table of mutations on simulated machines: does the machine join, and what is broken?"""
+
+import asyncio
+import contextlib
+import ipaddress
+from dataclasses import dataclass
+
+from domain.clusters import Cni, Distribution
+from domain.machines import Machine
+from tests.bootstrap.mutation_rows import FIRST, JOINING, Breaks, Mutation
+from tests.lab.nodes.harness import Simulated, eventually, is_ready
+
+_CNIS = {"": None, "cilium": Cni.CILIUM, "calico": Cni.CALICO}
+_PATIENCE = 2.0
+"""Seconds after which a machine that has not joined is taken not to join: many tries of a unit."""
+
+UNSEEN = {Breaks.AUTHENTICATION, Breaks.AGGREGATION, Breaks.IMAGES}
+"""What the simulation does not show: the row is judged by `joins` alone."""
+
+
+DISPUTED: dict[str, tuple[bool, str]] = {
+    f"rke2-cilium-config.yaml {key}: dropped": (
+        True,
+        "without its values Cilium never reaches the API, see valuesContent",
+    )
+    for key in ("apiVersion", "kind", "metadata.name", "metadata.namespace")
+}
+DISPUTED["config.yaml token: dropped"] = (False, "workers come with the agents' token, which is still given")
+"""Rows whose breakage the simulation sees otherwise: whether it is broken, and why."""
+
+
+def disputed(row: Mutation) -> str:
+    """Why the row's breakage is seen otherwise, "" for all others."""
+    return DISPUTED.get(f"{row.file} {row.key}: {row.how}", (False, ""))[1] if row.machine == FIRST else ""
+
+
+def expects_broken(row: Mutation) -> bool:
+    """Whether something is to be broken although the machine joins."""
+    return DISPUTED[f"{row.file} {row.key}: {row.how}"][0] if disputed(row) else bool(row.breaks)
+
+
+@dataclass
+class Verdict:
+    """What came of it."""
+
+    joins: bool
+    broken: bool | None
+    """None when the row's kind of breakage cannot be seen."""
+    log: str
+
+
+async def _within(look: object, seconds: float = _PATIENCE) -> bool:
+    with contextlib.suppress(TimeoutError):
+        return bool(await eventually(look, seconds))  # type: ignore[arg-type]
+    return False
+
+
+async def judge(row: Mutation, distribution: Distribution) -> Verdict:
+    """Boots what the row needs and looks."""
+    cni = _CNIS[row.case]
+    lab = Simulated(distribution, cni, cni is Cni.CILIUM, in_template=row.in_template)
+    try:
+        if row.machine == FIRST:
+            machine = lab.server(1, change=row.change)
+            host = machine.address
+        else:
+            lab_programs = row.in_template
+            lab.in_template = True
+            first = lab.server(1)
+            await eventually(lambda: lab.ready(first))
+            lab.in_template = lab_programs
+            machine = (lab.server if row.machine == JOINING else lab.worker)(2, change=row.change)
+            host = first.address
+        # A row that is to join gets the time that a busy machine needs.
+        joins = await _within(lambda: lab.node(machine, host), 20.0 if row.joins else _PATIENCE)
+        broken = await _broken(lab, row, machine, host) if joins and row.breaks not in UNSEEN else None
+        return Verdict(joins, broken, lab.log(machine))
+    finally:
+        await lab.close()
+
+
+async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) -> bool:
+    patience = _PATIENCE if expects_broken(row) else 20.0
+    if row.breaks in (Breaks.NOTHING, Breaks.VIRTUAL_IP):
+        if row.breaks is Breaks.VIRTUAL_IP:
+            # Some hold it until the first renewal: what counts is how it is after a while.
+            await asyncio.sleep(_PATIENCE)
+            return await lab.get("/version") is None
+        if row.machine == FIRST and not await _within(lambda: lab.get("/version"), patience):
+            return True
+        return not await _within(lambda: lab.ready(machine, host), patience)
+    if row.breaks in (Breaks.SERVERS, Breaks.WORKERS):
+        lab.in_template = True
+        second = (lab.server if row.breaks is Breaks.SERVERS else lab.worker)(7)
+        return not await _within(lambda: lab.node(second, host), patience)
+    if row.breaks is Breaks.CLOUD_CONTROLLER:
+        return await _within(lambda: _wrongly_initialised(lab, machine, host))
+    if row.breaks is Breaks.POD_NETWORK:
+        return not await _within(lambda: _ready_in_range(lab, machine, host))
+    if row.breaks is Breaks.NAMES:
+        name = "kube-dns" if lab.distribution is Distribution.K3S else "rke2-coredns-rke2-coredns"
+        return not await _within(lambda: lab.get(f"/api/v1/namespaces/kube-system/services/{name}", host))
+    if row.breaks is Breaks.VOLUMES:
+        path = "/apis/storage.k8s.io/v1/storageclasses/local-path"
+        return await _within(lambda: lab.get(path, host))
+    return await _gone_after_reboot(lab, row, machine, host)
+
+
+async def _wrongly_initialised(lab: Simulated, machine: Machine, host: str) -> bool:
+    node = await lab.node(machine, host)
+    taints = {item["key"] for item in (node or {}).get("spec", {}).get("taints", [])}
+    return node is not None and "node.cloudprovider.kubernetes.io/uninitialized" not in taints
+
+
+async def _ready_in_range(lab: Simulated, machine: Machine, host: str) -> bool:
+    node = await lab.node(machine, host)
+    cidr = (node or {}).get("spec", {}).get("podCIDR")
+    wide = ipaddress.ip_network(lab.spec.pod_cidrs[0])
+    inside = bool(cidr) and ipaddress.ip_network(cidr).network_address in wide
+    return is_ready(node) and inside
+
+
+async def _gone_after_reboot(lab: Simulated, row: Mutation, machine: Machine, host: str) -> bool:
+    simulated = lab.world.machines[machine.vmid]
+    if "Install.WantedBy" not in row.key or row.file.startswith("trilithon"):
+        # Shown only when the power goes before the install script has ended.
+        del simulated.disk.files["/var/lib/trilithon/boot.done"]
+        simulated.disk.enabled -= {"k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"}
+    await lab.world.power_off(machine.vmid)
+    lab.world.power_on(lab.hardware(machine, None))
+
+    async def back() -> bool:
+        supervisor = simulated.supervisor
+        await asyncio.sleep(0)
+        return supervisor is not None and supervisor.phase == "running"
+
+    return not await _within(back)

@@ -1,0 +1,53 @@
+"""The simulated nodes are judged by the table of mutations (tests/bootstrap/mutations.py), row by row.
+
+All rows run at once, as many as a small machine bears; each has a network of its own.
+"""
+
+import asyncio
+
+import pytest
+import pytest_asyncio
+
+from domain.clusters import Distribution
+from tests.bootstrap.mutations import MUTATIONS, Mutation
+from tests.lab.nodes.judging import Verdict, disputed, expects_broken, judge
+
+AT_ONCE = 12
+
+ROWS = [(row, distribution) for row in MUTATIONS for distribution in row.distributions]
+Verdicts = dict[tuple[str, str, str], Verdict | Exception]
+
+
+def key(row: Mutation, distribution: Distribution) -> tuple[str, str, str]:
+    return distribution.value, row.case + str(row.in_template), row.name
+
+
+@pytest_asyncio.fixture(scope="module")
+async def verdicts() -> Verdicts:
+    """Every row's verdict, found once."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(row: Mutation, distribution: Distribution) -> Verdict | Exception:
+        async with gate:
+            try:
+                async with asyncio.timeout(60):
+                    return await judge(row, distribution)
+            except Exception as error:
+                return error
+
+    found = await asyncio.gather(*(one(row, distribution) for row, distribution in ROWS))
+    return {key(*row): verdict for row, verdict in zip(ROWS, found, strict=True)}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # a power cut leaves half-open connections
+@pytest.mark.parametrize(("row", "distribution"), ROWS, ids=[f"{d.value}: {row.name}" for row, d in ROWS])
+async def test_a_row_of_the_table(verdicts: Verdicts, row: Mutation, distribution: Distribution) -> None:
+    verdict = verdicts[key(row, distribution)]
+    if isinstance(verdict, Exception):
+        raise verdict
+    assert verdict.joins is row.joins, f"{row.why}\n{verdict.log}"
+    if verdict.broken is not None:
+        assert verdict.broken is expects_broken(row), f"{disputed(row) or row.why}\n{verdict.log}"
