@@ -7,6 +7,7 @@ server met. Nothing here knows the simulated nodes.
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from domain.frozen import Payload
 
@@ -16,7 +17,7 @@ class Evidence(Payload):
 
     `agent` is None while the guest agent has not answered; `cloud_init` is the `status` word of
     `cloud-init status --format json` (`running`, `done`, `error`, ...), `cloud_init_errors` its own error texts.
-    `journal` holds the last lines of the distribution's unit, newest last. `api` is what the probe of the API address
+    `journal` holds the last lines of the distribution's units, newest last. `api` is what the probe of the API address
     met: empty when it answered, otherwise the error's text.
     """
 
@@ -36,51 +37,155 @@ class Diagnosis(Payload):
     text: str
 
 
-_KNOWN: tuple[tuple[re.Pattern[str], str, bool], ...] = (
-    (
-        re.compile(r"flag provided but not defined|unknown flag|unrecognized argument", re.I),
-        "The distribution refuses its configuration file: it holds a setting that this version does not know",
-        True,
+class _Known(NamedTuple):
+    """A text that machines say, and what it means.
+
+    `final`: no waiting mends it. `patience`: seconds from power-on during which it may still be a matter of order.
+    """
+
+    pattern: re.Pattern[str]
+    meaning: str
+    final: bool
+    patience: float = 0.0
+
+
+def _known(pattern: str, meaning: str, *, final: bool, patience: float = 0.0) -> _Known:
+    return _Known(re.compile(pattern, re.I), meaning, final, patience)
+
+
+_KUBEADM = (
+    _known(
+        r"the template does not hold (kubeadm|kubelet|kubectl|containerd)$|the template holds (kubeadm|kubelet) ",
+        "The machine's template does not fit the version: make one that does, and name it in the site",
+        final=True,
     ),
-    (
-        re.compile(r"critical configuration (value )?mismatch|critical configuration mismatch", re.I),
-        "The server refuses to join: a setting that must be the same on all servers differs",
-        True,
+    _known(
+        r"there is no unit (kubelet|containerd)\.service",
+        "The machine's template lacks a service that a node needs",
+        final=True,
     ),
-    (
-        re.compile(r"(token CA hash does not match|CA hash)", re.I),
-        "The machine does not trust the server it joins: the authority in its token is another one",
-        True,
+    _known(r"the boot data lacks ", "A file that the machine needs is missing in its boot data", final=True),
+    _known(
+        r"failed to verify JWS signature",
+        "The machine's join token is another one than the cluster's",
+        final=True,
     ),
-    (
-        re.compile(r"(not authorized|invalid token|token.*(invalid|rejected)|401 Unauthorized)", re.I),
-        "The server refuses the machine's join token",
-        True,
+    _known(
+        r"cluster CA found in cluster-info ConfigMap is invalid|none of the public keys .* are pinned",
+        "The machine does not trust the server it joins: its boot data name another authority",
+        final=True,
     ),
-    (
-        re.compile(r"Node password rejected|duplicate hostname", re.I),
-        "The server knows a node of this name with another password",
-        True,
+    _known(
+        # The Secret stands in the cluster before the machine is powered on, and is signed for within seconds.
+        r"could not find a JWS signature|token id .* is invalid for this cluster or it has expired",
+        "The cluster does not know the machine's join token: it is wrong, has expired or was deleted",
+        final=True,
+        patience=60,
     ),
-    (
-        re.compile(r"bootstrap data.*(newer|differ)|newer than datastore", re.I),
-        "The server's authorities on disk differ from the cluster's",
-        True,
+    _known(
+        r"assuming external key for|failure loading .*(key|certificate|authority)|couldn't load .*(key|certificate|CA)"
+        r"|certificate \S+ is not (a CA|signed by)|not signed by CA certificate|doesn't match parent's PublicKey"
+        r"|existed but it could not be loaded properly|neither in RSA nor ECDSA format",
+        "An authority's certificate or key on the server is missing or does not fit",
+        final=True,
     ),
-    (re.compile(r"checksum|sha256sum.*FAILED", re.I), "A downloaded program has another checksum than expected", False),
-    (re.compile(r"x509|certificate", re.I), "The TLS conversation with the server fails", False),
-    (
-        re.compile(r"no such host|could not resolve|Temporary failure in name resolution", re.I),
-        "A name cannot be resolved on the machine: check its DNS servers",
-        False,
+    _known(
+        r"\[ERROR Port-\d+\]",
+        "Another program on the machine holds a port that Kubernetes needs",
+        final=True,
     ),
-    (
-        re.compile(r"connection refused|no route to host|i/o timeout|network is unreachable", re.I),
-        "The machine cannot reach the server it joins",
-        False,
+    _known(
+        r"containerd does not start|\[ERROR CRI\]|could not connect to the container runtime",
+        "containerd does not run on the machine: `journalctl -u containerd` there says why",
+        final=True,
+        patience=120,
+    ),
+    _known(
+        r"\[ERROR ImagePull\]|failed to pull (and unpack )?image",
+        "An image cannot be fetched: neither the template holds it nor does its registry give it",
+        final=False,
+    ),
+    _known(
+        # The node of an earlier try counts as Ready for some time after its kubelet was stopped.
+        r"a Node with name .* already exists in the cluster",
+        "The cluster has a node of this name already",
+        final=True,
+        patience=300,
+    ),
+    _known(r"\[ERROR [\w-]+\]", "kubeadm refuses to make a node of this machine", final=True),
+    _known(
+        r"^error.*(unmarshal|decoding error|no kind )|can not mix '--config'",
+        "kubeadm refuses its configuration file",
+        final=True,
+    ),
+    _known(
+        r"too many learner|can only promote a learner|etcdserver: |etcd cluster is not healthy",
+        "etcd does not take the server in yet",
+        final=False,
+    ),
+    _known(
+        r"failed while waiting for the (control plane|kubelet)|kubelet is not healthy",
+        "Kubernetes' own programs do not start on the machine",
+        final=False,
     ),
 )
-"""Texts of the distributions and of cloud-init, the most telling first; (pattern, what it means, final)."""
+"""What kubeadm and our script around it say (kubernetes cmd/kubeadm/app, v1.36)."""
+
+_SUPERVISORS = (
+    _known(
+        r"flag provided but not defined|unknown flag|unrecognized argument",
+        "The distribution refuses its configuration file: it holds a setting that this version does not know",
+        final=True,
+    ),
+    _known(
+        r"critical configuration (value )?mismatch|critical configuration mismatch",
+        "The server refuses to join: a setting that must be the same on all servers differs",
+        final=True,
+    ),
+    _known(
+        r"(token CA hash does not match|CA hash)",
+        "The machine does not trust the server it joins: the authority in its token is another one",
+        final=True,
+    ),
+    _known(
+        r"(not authorized|invalid token|token.*(invalid|rejected)|401 Unauthorized|: Unauthorized$)",
+        "The server refuses the machine's join token",
+        final=True,
+    ),
+    _known(
+        r"Node password rejected|duplicate hostname",
+        "The server knows a node of this name with another password",
+        final=True,
+    ),
+    _known(
+        r"bootstrap data.*(newer|differ)|newer than datastore",
+        "The server's authorities on disk differ from the cluster's",
+        final=True,
+    ),
+)
+
+_ANY = (
+    _known(r"checksum|sha256sum.*FAILED", "A downloaded program has another checksum than expected", final=False),
+    _known(
+        # Not the bare word: kubeadm tells of every certificate that it makes.
+        r"x509|tls: |certificate (is|has|was|signed by|verif|required|expired)|(bad|unknown|invalid) certificate",
+        "The TLS conversation with the server fails",
+        final=False,
+    ),
+    _known(
+        r"no such host|could not resolve|Temporary failure in name resolution",
+        "A name cannot be resolved on the machine: check its DNS servers",
+        final=False,
+    ),
+    _known(
+        r"connection refused|no route to host|i/o timeout|network is unreachable",
+        "The machine cannot reach the server it joins",
+        final=False,
+    ),
+)
+
+_KNOWN = (*_KUBEADM, *_SUPERVISORS, *_ANY)
+"""Texts of the distributions and of cloud-init, the most telling first."""
 
 _SECRETS = re.compile(
     r"(K10[0-9a-f]{64}::\w+:\S+|\b[a-z0-9]{6}\.[a-z0-9]{16}\b|(token|password|secret)[\"']?\s*[=:]\s*\S{8,}"
@@ -102,10 +207,11 @@ def diagnose(evidence: Evidence, waited: float) -> Diagnosis:
     if evidence.powered_on is False:
         return Diagnosis(final=False, text="The VM is powered off. It is started again with the next try.")
     lines = [mask(line) for line in (*evidence.cloud_init_errors, *evidence.journal, *evidence.log) if line.strip()]
-    for pattern, meaning, final in _KNOWN:
-        found = _last(lines, pattern)
+    for text in _KNOWN:
+        found = _last(lines, text.pattern)
         if found:
-            return Diagnosis(final=final, text=f"{meaning}. The machine says: {found}")
+            final = text.final and waited >= text.patience
+            return Diagnosis(final=final, text=f"{text.meaning}. The machine says: {found}")
     if evidence.cloud_init == "error":
         last = lines[-1] if lines else "no text"
         return Diagnosis(final=True, text=f"cloud-init failed on the machine. Its last words: {last}")

@@ -13,13 +13,15 @@ from domain.clusters import Distribution
 from domain.diagnosis import Evidence
 from domain.machines import Machine
 
-_UNITS = {
-    (Distribution.K3S, True): "k3s",
-    (Distribution.K3S, False): "k3s-agent",
-    (Distribution.RKE2, True): "rke2-server",
-    (Distribution.RKE2, False): "rke2-agent",
-    (Distribution.KUBEADM, True): "kubelet",
-    (Distribution.KUBEADM, False): "kubelet",
+_KUBEADM = ("kubelet", "trilithon-install")
+"""kubeadm itself is run by our boot unit; what it says weighs more than the kubelet's and comes last."""
+_UNITS: dict[tuple[Distribution, bool], tuple[str, ...]] = {
+    (Distribution.K3S, True): ("k3s",),
+    (Distribution.K3S, False): ("k3s-agent",),
+    (Distribution.RKE2, True): ("rke2-server",),
+    (Distribution.RKE2, False): ("rke2-agent",),
+    (Distribution.KUBEADM, True): _KUBEADM,
+    (Distribution.KUBEADM, False): _KUBEADM,
 }
 
 
@@ -29,7 +31,7 @@ async def gather(client: ProxmoxClient, machine: Machine, distribution: Distribu
     Args:
         client: the site's Proxmox VE.
         machine: the machine; it must have been placed.
-        distribution: which unit's journal to read.
+        distribution: which units' journals to read.
         api: what our probe of the API address met; empty when it answered.
     """
     base = f"/nodes/{machine.node}/qemu/{machine.vmid}"
@@ -42,10 +44,12 @@ async def gather(client: ProxmoxClient, machine: Machine, distribution: Distribu
         await client.post(f"{base}/agent/ping")
     except ProxmoxError:
         return Evidence(powered_on=powered, agent=False, api=api)
-    unit = _UNITS[distribution, machine.is_server]
     status = await _run(client, base, "cloud-init", "status", "--format", "json")
     log = await _run(client, base, "tail", "-n", "12", "/var/log/cloud-init-output.log")
-    journal = await _run(client, base, "journalctl", "-u", unit, "-n", "12", "--no-pager", "-o", "cat")
+    journal: list[str] = []
+    for unit in _UNITS[distribution, machine.is_server]:
+        text = await _run(client, base, "journalctl", "-u", unit, "-n", "12", "--no-pager", "-o", "cat")
+        journal += text.splitlines()
     word, errors = _cloud_init(status)
     return Evidence(
         powered_on=powered,
@@ -53,7 +57,7 @@ async def gather(client: ProxmoxClient, machine: Machine, distribution: Distribu
         cloud_init=word,
         cloud_init_errors=tuple(errors),
         log=tuple(log.splitlines()),
-        journal=tuple(journal.splitlines()),
+        journal=tuple(journal),
         api=api,
     )
 

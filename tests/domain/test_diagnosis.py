@@ -23,6 +23,70 @@ def test_the_machines_own_words_decide(line: str, final: bool, told: str) -> Non
     assert told in finding.text
 
 
+KUBEADM = (
+    ("trilithon: the template holds kubeadm v1.35.4, wanted is v1.36.3", True, "template"),
+    ("trilithon: the template does not hold kubelet", True, "template"),
+    ("trilithon: the boot data lacks pki/etcd/ca.key", True, "boot data"),
+    ("error: failed to verify JWS signature of received cluster info object, can't trust it", True, "token"),
+    (
+        'error: cluster CA found in cluster-info ConfigMap is invalid: none of the public keys "sha256:ab" are pinned',
+        True,
+        "authority",
+    ),
+    ("W1130 certs.go:370] assuming external key for etcd CA: couldn't load the private key file", True, "authority"),
+    ("error: failure loading key for apiserver-etcd-client: no such file or directory", True, "authority"),
+    ("error: x509: provided PrivateKey doesn't match parent's PublicKey", True, "authority"),
+    ("\t[ERROR Port-6443]: Port 6443 is in use", True, "holds a port"),
+    ("\t[ERROR ImagePull]: failed to pull image registry.k8s.io/etcd:3.6.8-0: not found", False, "image"),
+    ("\t[ERROR NumCPU]: the number of available CPUs 1 is less than the required 2", True, "refuses to make a node"),
+    ("error: couldn't create kubeadm client: Unauthorized", True, "join token"),
+    ("error: execution phase etcd-join: etcdserver: too many learner members in cluster", False, "etcd"),
+    ("[discovery] Retrying due to error: failed to request the cluster-info ConfigMap: dial tcp 192.0.2.50:6443: "
+     "connect: no route to host", False, "cannot reach"),
+    ("error: failed while waiting for the control plane to start: kube-apiserver check failed", False, "do not start"),
+)  # fmt: skip
+MENDABLE = (
+    (
+        'Retrying due to error: could not find a JWS signature in the cluster-info ConfigMap for token ID "abcdef"',
+        60,
+        "does not know the machine's join token",
+    ),
+    ("trilithon: containerd does not start", 120, "containerd"),
+    ("\t[ERROR CRI]: could not connect to the container runtime: dial unix", 120, "containerd"),
+    ('error: a Node with name "x" and status "Ready" already exists in the cluster.', 300, "this name"),
+)
+
+
+@pytest.mark.parametrize(("line", "final", "told"), KUBEADM, ids=[row[2] + str(n) for n, row in enumerate(KUBEADM)])
+def test_kubeadms_words_decide(line: str, final: bool, told: str) -> None:
+    talk = ('[certs] Generating "apiserver" certificate and key', line, "trilithon: kubeadm join failed")
+    finding = diagnose(Evidence(powered_on=True, agent=True, cloud_init="done", journal=talk), 600)
+    assert finding.final is final, finding.text
+    assert told in finding.text
+
+
+@pytest.mark.parametrize(("line", "patience", "told"), MENDABLE, ids=[row[2] for row in MENDABLE[:3]] + ["name"])
+def test_what_may_be_a_matter_of_order_is_final_only_later(line: str, patience: int, told: str) -> None:
+    given = Evidence(powered_on=True, agent=True, cloud_init="done", journal=(line,))
+    early, late = diagnose(given, patience - 1), diagnose(given, patience)
+    assert (early.final, late.final) == (False, True)
+    assert told in early.text
+    assert early.text == late.text
+
+
+def test_kubeadm_at_work_is_no_finding() -> None:
+    talk = (
+        '[certs] Generating "etcd/server" certificate and key',
+        "[certs] etcd/server serving cert is signed for DNS names [localhost prod-cp-1]",
+        "[certs] Using existing ca certificate authority",
+        "I1130 22:00:00 checks.go:89] validating the container runtime",
+        "trilithon: the template does not hold k3s v1.36.5+k3s1",
+    )
+    finding = diagnose(Evidence(powered_on=True, agent=True, cloud_init="done", journal=talk), 600)
+    assert not finding.final
+    assert "has not joined after 600 s" in finding.text
+
+
 def test_silence_is_never_final_and_says_what_is_known() -> None:
     finding = diagnose(Evidence(powered_on=True, agent=False, api="connection refused"), 90)
     assert not finding.final
