@@ -88,6 +88,11 @@ class SimCluster:
             "version": self.api.version,
         }
 
+    @property
+    def cloud_log(self) -> list[str]:
+        """What the simulated cloud controller would have logged."""
+        return self._cloud.log
+
     # etcd
 
     @property

@@ -174,9 +174,14 @@ class Simulated:
     async def ready(self, machine: Machine, host: str = "") -> bool:
         return is_ready(await self.node(machine, host))
 
-    async def close(self) -> None:
+    async def close_clients(self) -> None:
+        """Ends the connections of this test; the machines go on."""
         for client in self._clients.values():
             await client.aclose()
+        self._clients.clear()
+
+    async def close(self) -> None:
+        await self.close_clients()
         await self.world.close()
         assert self.world.errors == [], self.world.errors
 

@@ -1,6 +1,7 @@
 """From power-on to a node that is Ready, with the boot data that the product renders."""
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -44,7 +45,7 @@ async def test_servers_and_workers_join(make: Callable[..., Simulated], distribu
     lab = make(distribution)
     machines = [lab.server(1), lab.server(2), lab.server(3), lab.worker(4)]
     for machine in machines:
-        await eventually(lambda machine=machine: lab.ready(machine))
+        await eventually(partial(lab.ready, machine))
 
 
 async def test_the_virtual_ip_moves_when_its_server_loses_power(make: Callable[..., Simulated]) -> None:
@@ -52,7 +53,7 @@ async def test_the_virtual_ip_moves_when_its_server_loses_power(make: Callable[.
     lab.world.timing.vip_scale = 0.05
     machines = [lab.server(1), lab.server(2), lab.server(3)]
     for machine in machines:
-        await eventually(lambda machine=machine: lab.ready(machine))
+        await eventually(partial(lab.ready, machine))
     holder = next(m for m in machines if lab.world.machines[m.vmid].supervisor.vip.holds)  # type: ignore[union-attr]
     await lab.world.power_off(holder.vmid)
     await eventually(lambda: lab.get("/api/v1/nodes"))
