@@ -1,0 +1,3 @@
+module trilithon.lab/kube
+
+go 1.26.0

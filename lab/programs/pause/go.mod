@@ -1,0 +1,3 @@
+module trilithon.lab/pause
+
+go 1.26.0
