@@ -1,7 +1,6 @@
 """One API server, spoken to in JSON."""
 
 import json
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +10,7 @@ import httpx
 from clients.crossings import UNWATCHED, Crossing
 from clients.kubernetes.errors import ApiError, TlsMismatch, Unreachable
 from clients.kubernetes.identity import Identity
+from clients.tls_failure import tls_failure
 
 Json = dict[str, Any]
 
@@ -179,14 +179,7 @@ def _refusal(answer: httpx.Response) -> ApiError:
 
 
 def _translate(error: httpx.HTTPError, server: str) -> Unreachable | TlsMismatch:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return TlsMismatch(f"{server} shows a certificate that is not this cluster's: {cause.verify_message}")
-        if isinstance(cause, ssl.SSLError) and "alert" in str(cause).lower():
-            return TlsMismatch(f"{server} refused our certificate: {cause.reason}")
-        cause = cause.__cause__ or cause.__context__
-    text = str(error) or type(error).__name__
-    if "certificate verify failed" in text.lower():
-        return TlsMismatch(f"{server} shows a certificate that is not this cluster's: {text}")
-    return Unreachable(f"{server} does not answer: {text}")
+    failed = tls_failure(error, server)
+    if failed is not None:
+        return TlsMismatch(failed)
+    return Unreachable(f"{server} does not answer: {str(error) or type(error).__name__}")
