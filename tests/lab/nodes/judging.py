@@ -14,6 +14,9 @@ _CNIS = {"": None, "cilium": Cni.CILIUM, "calico": Cni.CALICO}
 _PATIENCE = 2.0
 """Seconds after which a machine that has not joined is taken not to join: many tries of a unit."""
 
+_LONG = 40.0
+"""Seconds that a busy machine may take for what is to happen."""
+
 UNSEEN = {Breaks.AUTHENTICATION, Breaks.AGGREGATION, Breaks.IMAGES}
 """What the simulation does not show: the row is judged by `joins` alone."""
 
@@ -67,12 +70,12 @@ async def judge(row: Mutation, distribution: Distribution) -> Verdict:
             lab_programs = row.in_template
             lab.in_template = True
             first = lab.server(1)
-            await eventually(lambda: lab.ready(first))
+            await eventually(lambda: lab.ready(first), _LONG)
             lab.in_template = lab_programs
             machine = (lab.server if row.machine == JOINING else lab.worker)(2, change=row.change)
             host = first.address
         # A row that is to join gets the time that a busy machine needs.
-        joins = await _within(lambda: lab.node(machine, host), 20.0 if row.joins else _PATIENCE)
+        joins = await _within(lambda: lab.node(machine, host), _LONG if row.joins else _PATIENCE)
         broken = await _broken(lab, row, machine, host) if joins and row.breaks not in UNSEEN else None
         return Verdict(joins, broken, lab.log(machine))
     finally:
@@ -80,7 +83,7 @@ async def judge(row: Mutation, distribution: Distribution) -> Verdict:
 
 
 async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) -> bool:
-    patience = _PATIENCE if expects_broken(row) else 20.0
+    patience = _PATIENCE if expects_broken(row) else _LONG
     if row.breaks in (Breaks.NOTHING, Breaks.VIRTUAL_IP):
         if row.breaks is Breaks.VIRTUAL_IP:
             # Some hold it until the first renewal: what counts is how it is after a while.
@@ -94,7 +97,7 @@ async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) ->
         second = (lab.server if row.breaks is Breaks.SERVERS else lab.worker)(7)
         return not await _within(lambda: lab.node(second, host), patience)
     if row.breaks is Breaks.CLOUD_CONTROLLER:
-        return await _within(lambda: _wrongly_initialised(lab, machine, host))
+        return await _within(lambda: _wrongly_initialised(lab, machine, host), _LONG)
     if row.breaks is Breaks.POD_NETWORK:
         return not await _within(lambda: _ready_in_range(lab, machine, host))
     if row.breaks is Breaks.NAMES:
@@ -102,7 +105,7 @@ async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) ->
         return not await _within(lambda: lab.get(f"/api/v1/namespaces/kube-system/services/{name}", host))
     if row.breaks is Breaks.VOLUMES:
         path = "/apis/storage.k8s.io/v1/storageclasses/local-path"
-        return await _within(lambda: lab.get(path, host))
+        return await _within(lambda: lab.get(path, host), _LONG)
     return await _gone_after_reboot(lab, row, machine, host)
 
 
