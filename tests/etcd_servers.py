@@ -128,6 +128,8 @@ class Servers:
             "peer-cert-file": certificate,
             "peer-key-file": key,
             "unsafe-no-fsync": "true",
+            "heartbeat-interval": "50",
+            "election-timeout": "500",
             "log-level": "error",
         }
         with (self.folder / f"{name}.log").open("ab") as log:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,8 @@ from clients.kubernetes.identity import Identity
 from clients.tls_failure import tls_failure
 
 CLIENT_PORT = 2379
+_VERDICT = 1.0
+"""Seconds in which a server that refuses our certificate says so."""
 
 
 class EtcdClient:
@@ -47,11 +50,13 @@ class EtcdClient:
     ) -> None:
         host = f"[{address}]" if ":" in address else address
         self.server = f"https://{host}:{port}"
+        self._place = (address, port)
+        self._context = identity.context()
         self._patience = patience
         self._step = step
         self._crossing = crossing
         self._http = httpx.AsyncClient(
-            verify=identity.context(), timeout=httpx.Timeout(timeout, connect=min(timeout, 3.0)), trust_env=False
+            verify=self._context, timeout=httpx.Timeout(timeout, connect=min(timeout, 3.0)), trust_env=False
         )
 
     async def __aenter__(self) -> Self:
@@ -89,7 +94,7 @@ class EtcdClient:
         try:
             answer = await self._http.get(f"{self.server}/health")
         except httpx.HTTPError as error:
-            raise self._silence(error) from error
+            raise await self._silence(error) from error
         try:
             said = answer.json()
             return Health(good=said["health"] == "true", reason=str(said.get("reason", "")))
@@ -170,7 +175,7 @@ class EtcdClient:
         try:
             answer = await self._http.post(self.server + path, content=json.dumps(body))
         except httpx.HTTPError as error:
-            raise self._silence(error) from error
+            raise await self._silence(error) from error
         if answer.status_code >= 400:
             raise _refusal(answer)
         try:
@@ -178,11 +183,31 @@ class EtcdClient:
         except ValueError:
             raise Refused(answer.status_code, "the answer is not etcd's") from None
 
-    def _silence(self, error: httpx.HTTPError) -> Unreachable | TlsMismatch:
+    async def _silence(self, error: httpx.HTTPError) -> Unreachable | TlsMismatch:
         failed = tls_failure(error, self.server)
+        if failed is None and isinstance(error, httpx.ReadError):
+            failed = await self._refused_certificate()
         if failed is not None:
             return TlsMismatch(failed)
         return Unreachable(f"{self.server} does not answer: {str(error) or type(error).__name__}")
+
+    async def _refused_certificate(self) -> str | None:
+        """Asks in a handshake alone why a connection was closed on us.
+
+        TLS 1.3 judges our certificate when we are already sending: the refusal is then often lost in a reset.
+        """
+        try:
+            reader, writer = await asyncio.open_connection(*self._place, ssl=self._context)
+            try:
+                async with asyncio.timeout(_VERDICT):
+                    await reader.read(1)
+            finally:
+                writer.close()
+        except ssl.SSLError as error:
+            return f"{self.server} refused our certificate: {error.reason}"
+        except OSError:  # a time-out among them: it was not the certificate
+            return None
+        return None
 
 
 def _refusal(answer: httpx.Response) -> Refused:
