@@ -22,7 +22,7 @@ from domain.machines import Machine
 SEED = "/etc/trilithon/kubernetes"
 """Configuration, authorities and static pods as they are laid into kubeadm's places before every try."""
 ENVIRONMENT = "/etc/trilithon/kubeadm.env"
-ROLE_MANIFEST = "/etc/trilithon/kube-vip-role.yaml"
+ROLE_MANIFEST = "/etc/trilithon/trilithon-kube-vip.yaml"
 ROLE_SCRIPT = "/usr/local/lib/trilithon/kube-vip-role.sh"
 ROLE_UNIT = "trilithon-kube-vip-role.service"
 API_SERVED = "/var/lib/trilithon/api.served"
@@ -51,7 +51,7 @@ def node_files(machine: Machine, task: Task) -> tuple[NodeFile, ...]:
     environment = "".join(f"{name}='{value}'\n" for name, value in values.items())
     files = [
         *SYSTEM_FILES,
-        NodeFile("/etc/modules-load.d/90-trilithon.conf", "overlay\nbr_netfilter\n", 0o644),
+        NodeFile("/etc/modules-load.d/trilithon-kubernetes.conf", "overlay\nbr_netfilter\n", 0o644),
         NodeFile("/etc/sysctl.d/91-trilithon-kubernetes.conf", _SYSCTL, 0o644),
         NodeFile(f"{CONTAINERD}/config-1.toml", _CONTAINERD_1, 0o644),
         NodeFile(f"{CONTAINERD}/config-2.toml", _CONTAINERD_2, 0o644),
@@ -223,8 +223,8 @@ become_a_node() {
     : >"$state/kubeadm.begun"
     case $TASK in
         init)
-            systemctl enable trilithon-kube-vip-role.service
-            systemctl restart --no-block trilithon-kube-vip-role.service
+            systemctl enable trilithon-kube-vip-role.service || say "kube-vip's role is not given at later boots"
+            systemctl restart --no-block trilithon-kube-vip-role.service || fail "nobody can give kube-vip its role"
             run_kubeadm init --skip-token-print
             ;;
         *) run_kubeadm join ;;
@@ -276,7 +276,7 @@ state=$root/var/lib/trilithon
 config=$root/etc/kubernetes/super-admin.conf
 tries=0
 until [ -s "$config" ] && kubectl --kubeconfig "$config" --server "https://$ADDRESS:6443" --request-timeout 5s \
-    apply --validate=false -f "$root/etc/trilithon/kube-vip-role.yaml" >"$state/kube-vip-role.log" 2>&1; do
+    apply --validate=false -f "$root/etc/trilithon/trilithon-kube-vip.yaml" >"$state/kube-vip-role.log" 2>&1; do
     tries=$((tries + 1))
     if [ $((tries % 30)) -eq 0 ] && [ -s "$state/kube-vip-role.log" ]; then
         echo "trilithon: kube-vip's role is not there yet: $(tail -n 1 "$state/kube-vip-role.log")"

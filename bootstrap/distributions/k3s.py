@@ -5,7 +5,6 @@ from urllib.parse import quote
 from bootstrap.boot_input import BootInput, NodeFile
 from bootstrap.install import INSTALL_COMMANDS, Programs, install_files
 from bootstrap.supervisor import Paths, Settings, common_settings, effective_cni, node_files
-from bootstrap.yaml_text import yaml_text
 from domain.clusters import Cni
 from domain.clusters import Distribution as DistributionName
 
@@ -31,7 +30,7 @@ class K3s:
             place=_PLACE,
         )
         return (
-            *node_files(boot, PATHS, self.settings(boot), self.manifests(boot)),
+            *node_files(boot, PATHS, self.settings(boot), {}),
             NodeFile(f"/etc/systemd/system/{unit}", _unit(boot), 0o644),
             *install_files(boot, programs),
         )
@@ -51,62 +50,10 @@ class K3s:
         # The volumes' driver brings the default storage class; two defaults would be refused or drawn by lot.
         settings["disable"] = ["local-storage"]
         if effective_cni(boot.spec) is not Cni.FLANNEL:
+            # Another pod network is installed from outside once the API answers (domain.releases).
             settings["flannel-backend"] = "none"
             settings["disable-network-policy"] = True
         return settings
-
-    def manifests(self, boot: BootInput) -> dict[str, str]:
-        """Manifests by file name that the first server applies: the pod network where it is not k3s's own flannel."""
-        cni = effective_cni(boot.spec)
-        if cni is Cni.CILIUM:
-            return {"trilithon-cilium.yaml": _chart("cilium", CILIUM, _cilium_values(boot))}
-        if cni is Cni.CALICO:
-            return {"trilithon-calico.yaml": _chart("tigera-operator", CALICO, _calico_values(boot))}
-        return {}
-
-
-CILIUM = ("https://helm.cilium.io", "cilium", "1.19.6", "kube-system")
-CALICO = ("https://docs.tigera.io/calico/charts", "tigera-operator", "v3.32.1", "tigera-operator")
-"""Chart repository, chart, version, namespace: the versions that RKE2 ships at the same time (facts 2.7)."""
-
-
-def _chart(name: str, source: tuple[str, str, str, str], values: dict[str, object]) -> str:
-    repository, chart, version, namespace = source
-    return yaml_text(
-        {
-            "apiVersion": "helm.cattle.io/v1",
-            "kind": "HelmChart",
-            "metadata": {"name": name, "namespace": "kube-system"},
-            "spec": {
-                "repo": repository,
-                "chart": chart,
-                "version": version,
-                "targetNamespace": namespace,
-                "createNamespace": True,
-                # Runs on the host's network and tolerates nodes that are not ready: it makes them ready.
-                "bootstrap": True,
-                # The default would uninstall the pod network of a whole cluster when one upgrade fails (facts 2.7).
-                "failurePolicy": "abort",
-                "valuesContent": yaml_text(values),
-            },
-        }
-    )
-
-
-def _cilium_values(boot: BootInput) -> dict[str, object]:
-    return {
-        "kubeProxyReplacement": boot.spec.kube_proxy_replacement,
-        "k8sServiceHost": boot.spec.endpoint,
-        "k8sServicePort": 6443,
-        # Cilium's own default range overlaps nearly every private network (facts 5.1).
-        "ipam": {"mode": "kubernetes"},
-        "operator": {"replicas": 1},
-    }
-
-
-def _calico_values(boot: BootInput) -> dict[str, object]:
-    pools = [{"cidr": cidr, "encapsulation": "VXLAN"} for cidr in boot.spec.pod_cidrs]
-    return {"installation": {"cni": {"type": "Calico"}, "calicoNetwork": {"bgp": "Disabled", "ipPools": pools}}}
 
 
 _PLACE = """\

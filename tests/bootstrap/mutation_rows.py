@@ -9,6 +9,7 @@ from tests.bootstrap.changes import Change
 K3S = (Distribution.K3S,)
 RKE2 = (Distribution.RKE2,)
 BOTH = (Distribution.K3S, Distribution.RKE2)
+KUBEADM = (Distribution.KUBEADM,)
 
 FIRST, JOINING, WORKER = "first-server", "joining-server", "worker"
 

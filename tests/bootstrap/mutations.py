@@ -1,10 +1,18 @@
 """The table of mutations: every key of every rendered file, dropped or altered, and what comes of it.
 
 A row says whether the machine still joins, why, and where upstream says so (`mutation_rows.Mutation`). `test_mutations`
-checks that no key is left out and that each change does something; the simulated nodes are then judged by the table.
+checks that no key is left out and that each change does something; the simulated nodes are then judged by the rows of
+k3s and RKE2, which they play. kubeadm's rows have real nodes as their judge.
 """
 
-from tests.bootstrap import mutations_cloud_init, mutations_files, mutations_supervisor, mutations_virtual_ip
+from tests.bootstrap import (
+    mutations_cloud_init,
+    mutations_files,
+    mutations_kubeadm,
+    mutations_kubeadm_files,
+    mutations_supervisor,
+    mutations_virtual_ip,
+)
 from tests.bootstrap.mutation_rows import Breaks, Mutation
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -14,4 +22,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     *mutations_files.ROWS,
 )
 
-__all__ = ["MUTATIONS", "Breaks", "Mutation"]
+KUBEADM_MUTATIONS: tuple[Mutation, ...] = (*mutations_kubeadm.ROWS, *mutations_kubeadm_files.ROWS)
+
+__all__ = ["KUBEADM_MUTATIONS", "MUTATIONS", "Breaks", "Mutation"]

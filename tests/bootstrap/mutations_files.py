@@ -203,29 +203,6 @@ def _chart_config(cni: str, case: str) -> tuple[Mutation, ...]:
     )
 
 
-def _chart(name: str, case: str) -> tuple[Mutation, ...]:
-    file = f"trilithon-{name}.yaml"
-
-    def key(name: str, works: bool, why: str, change: Change | None = None, how: str = "dropped") -> Mutation:
-        breaks = Breaks.NOTHING if works else Breaks.POD_NETWORK
-        return row(file, name, how, change or drop(file, name), True, why, HELM, FIRST, K3S, case, breaks=breaks)
-
-    return (
-        key("apiVersion", False, "not applied"),
-        key("kind", False, "not applied"),
-        key("metadata.name", False, "not applied"),
-        key("metadata.namespace", False, "charts are looked for in kube-system"),
-        key("spec.repo", False, "a chart without its repository is not found"),
-        key("spec.chart", False, "no chart"),
-        key("spec.version", True, "the newest is taken"),
-        key("spec.targetNamespace", True, "installed beside the HelmChart, in kube-system"),
-        key("spec.createNamespace", name == "cilium", "kube-system is there, another namespace is not"),
-        key("spec.bootstrap", False, "its job waits for a node that is ready, which waits for it"),
-        key("spec.failurePolicy", True, "matters when an upgrade of the chart fails: rancher/rancher#50921"),
-        key("spec.valuesContent", False, "the chart's own range and API address are not this cluster's"),
-    )
-
-
 POD_NETWORK = (
     *_chart_config("canal", ""),
     *_chart_config("cilium", "cilium"),
@@ -234,8 +211,6 @@ POD_NETWORK = (
         "without kube-proxy Cilium never reaches the API", "facts 2.7", FIRST, RKE2, "cilium",
         breaks=Breaks.POD_NETWORK),
     *_chart_config("calico", "calico"),
-    *_chart("cilium", "cilium"),
-    *_chart("calico", "calico"),
 )  # fmt: skip
 
 ROWS = (*AUTHORITIES, *AUTHENTICATION, *PROGRAMS, *UNITS, *SYSTEM, *POD_NETWORK)

@@ -324,7 +324,7 @@ def test_the_role_waits_for_the_machines_own_api_server(make: MakeNode) -> None:
     assert out == "trilithon: kube-vip has its role\n"
     assert node.path(API_SERVED).exists()
     assert "--server https://192.0.2.51:6443 " in node.calls[-1]
-    assert f"-f {node.root}/etc/trilithon/kube-vip-role.yaml" in node.calls[-1]
+    assert f"-f {node.root}/etc/trilithon/trilithon-kube-vip.yaml" in node.calls[-1]
 
 
 def until(seen: Callable[[], bool], limit: float = 20.0) -> bool:

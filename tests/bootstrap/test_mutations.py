@@ -8,7 +8,7 @@ from bootstrap import BootData, boot_data
 from domain.clusters import Cni, Distribution
 from tests.bootstrap.changes import keys
 from tests.bootstrap.examples import BUILT, ROLES, example_input
-from tests.bootstrap.mutations import MUTATIONS, Mutation
+from tests.bootstrap.mutations import KUBEADM_MUTATIONS, MUTATIONS, Mutation
 
 CASES = {"": None, "cilium": Cni.CILIUM, "calico": Cni.CALICO}
 
@@ -23,7 +23,8 @@ def good(distribution: Distribution, machine: str, case: str, in_template: bool 
     )
 
 
-ROWS = [(mutation, distribution) for mutation in MUTATIONS for distribution in mutation.distributions]
+ALL = (*MUTATIONS, *KUBEADM_MUTATIONS)
+ROWS = [(mutation, distribution) for mutation in ALL for distribution in mutation.distributions]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_a_mutation_changes_the_boot_data(mutation: Mutation, distribution: Dist
 
 
 def test_rows_are_told_apart_by_name() -> None:
-    names = [f"{mutation.case} {mutation.in_template} {mutation.name}" for mutation in MUTATIONS]
+    names = [f"{mutation.case} {mutation.in_template} {mutation.name}" for mutation in ALL]
     assert len(names) == len(set(names))
 
 
@@ -50,13 +51,13 @@ def test_the_table_knows_both_ends() -> None:
     assert sum(not mutation.joins for mutation in MUTATIONS) >= 25
     for distribution in BUILT:
         for machine in ROLES:
-            rows = [row for row in MUTATIONS if distribution in row.distributions and row.machine == machine]
+            rows = [row for row in ALL if distribution in row.distributions and row.machine == machine]
             assert {row.joins for row in rows} == {True, False}
 
 
 @pytest.mark.parametrize("distribution", BUILT)
 def test_every_key_of_every_file_is_in_the_table(distribution: Distribution) -> None:
-    rows = [(row.file, row.key) for row in MUTATIONS if distribution in row.distributions]
+    rows = [(row.file, row.key) for row in ALL if distribution in row.distributions]
     missing = set()
     for case in CASES:
         for machine in ROLES:
