@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +92,8 @@ def require_free(host: str, port: int, what: str, option: str) -> None:
     Raises:
         Failure: somebody listens there.
     """
+    import socket
+
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

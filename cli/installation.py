@@ -1,13 +1,9 @@
 """Starting and ending the platform: up, reset, and its single processes."""
 
 import os
-import shutil
 import signal
-import socket
-import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,6 +73,8 @@ def reset(
 
     Refused while a site that is not the laboratory has clusters: their VMs would stay behind unknown.
     """
+    import shutil
+
     from cli import laboratory
     from cli.platform import foreign_clusters
 
@@ -145,6 +143,8 @@ def _end(folder: DataFolder) -> None:
 
 def answers(url: str) -> bool:
     """True when something answers there with a success."""
+    import urllib.request
+
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - our own loopback address
             return bool(answer.status < 400)
@@ -154,6 +154,8 @@ def answers(url: str) -> bool:
 
 def listens(port: int) -> bool:
     """True when something listens on that loopback port."""
+    import socket
+
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -165,6 +167,9 @@ def temporal_program() -> str:
     Raises:
         Failure: it is not there.
     """
+    import shutil
+    import subprocess
+
     beside = Path(sys.executable).with_name("temporal")
     found = str(beside) if beside.is_file() else shutil.which("temporal")
     if found is None:

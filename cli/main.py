@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cli import clusters, installation, jobs, session, sites
-from cli.connection import CHOSEN
+from cli.connection import CHOSEN, close_all
 from cli.failures import ERROR, INTERRUPTED, Failure, Refusal
 
 app = typer.Typer(
@@ -82,4 +82,6 @@ def run(arguments: list[str]) -> int:
             raise
         show()
         return int(getattr(error, "exit_code", ERROR))
+    finally:
+        close_all()
     return int(result) if isinstance(result, int) else 0

@@ -1,6 +1,5 @@
 """Signing in and out."""
 
-import getpass
 import sys
 from typing import Annotated, Any
 
@@ -90,6 +89,8 @@ class _Prompts:
         if self._from_stdin:
             return sys.stdin.readline().rstrip("\n")
         self._refuse_without_terminal("--password-stdin")
+        import getpass
+
         return getpass.getpass(prompt)
 
     def _refuse_without_terminal(self, instead: str) -> None:
