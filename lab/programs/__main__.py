@@ -22,18 +22,37 @@ def _say(line: str) -> None:
 
 
 def pin(version: str) -> None:
-    """Writes a version's module file: Kubernetes replaces its own parts by folders, which only its own build can use."""
+    """Writes a version's module file: Kubernetes' own replaces its parts by folders, which we do not have."""
     if not re.fullmatch(r"v1\.\d+\.\d+", version):
         raise SystemExit(f"{version} is no Kubernetes version like {DEFAULT_VERSION}")
     parts = f"v0.{version[3:]}"
-    said = subprocess.run(["go", "mod", "download", "-json", f"k8s.io/kubernetes@{version}"], cwd=HERE / "kube",
-                          capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        ["go", "mod", "download", "-json", f"k8s.io/kubernetes@{version}"],
+        cwd=HERE / "kube",
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     own = Path(json.loads(said)["GoMod"]).read_text()
     names = sorted(set(re.findall(r"(k8s\.io/\S+) => \./staging", own)))
     lines = [
-        "module trilithon.lab/kube", "", "go 1.26.0", "", "godebug default=go1.26", "", "require (",
-        "\tgithub.com/spf13/cobra v1.10.2", f"\tk8s.io/component-base {parts}", f"\tk8s.io/kubectl {parts}",
-        f"\tk8s.io/kubernetes {version}", ")", "", "replace (", *(f"\t{name} => {name} {parts}" for name in names), ")", "",
+        "module trilithon.lab/kube",
+        "",
+        "go 1.26.0",
+        "",
+        "godebug default=go1.26",
+        "",
+        "require (",
+        "\tgithub.com/spf13/cobra v1.10.2",
+        f"\tk8s.io/component-base {parts}",
+        f"\tk8s.io/kubectl {parts}",
+        f"\tk8s.io/kubernetes {version}",
+        ")",
+        "",
+        "replace (",
+        *(f"\t{name} => {name} {parts}" for name in names),
+        ")",
+        "",
     ]
     (HERE / "kube" / f"{version}.mod").write_text("\n".join(lines))
     subprocess.run(["go", "mod", "tidy", f"-modfile={version}.mod"], cwd=HERE / "kube", check=True)

@@ -1,1 +1,1 @@
-"""Real nodes behind the simulated Proxmox VE: a started VM is a Debian system in systemd-nspawn with real Kubernetes."""
+"""Real nodes behind the simulated Proxmox VE: a VM is a Debian system in systemd-nspawn with Kubernetes."""

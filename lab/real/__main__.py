@@ -31,9 +31,10 @@ def say(line: str) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="lab.real", description=__doc__,
-                                     formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--space", type=int, default=70, choices=range(2, 240), metavar="N", help="addresses: 127.0.N.x")
+    parser = argparse.ArgumentParser(
+        prog="lab.real", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--space", type=int, default=70, choices=range(2, 240), metavar="N", help="its addresses")
     parser.add_argument("--host", help="address of the control API (127.0.N.9)")
     parser.add_argument("--port", type=int, default=8009, help="its port")
     parser.add_argument("--artifact-port", type=int, default=8010, help="port of charts on 127.0.N.10")
@@ -78,13 +79,46 @@ def main() -> int:
     host = arguments.host or f"{Layout(arguments.space).outside}.9"
     inner = subprocess.Popen(
         # Both die with us: the inner part by unshare's --kill-child, unshare by its own parent-death signal.
-        ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "-m", "-n", "-p", "-f", "--kill-child", "--propagation",
-         "private", "--", sys.executable, "-m", "lab.real.inside", "--space", str(arguments.space), "--host", host,
-         "--port", str(arguments.port), "--artifact-port", str(arguments.artifact_port), "--proxy-port",
-         str(arguments.proxy_port), "--disks", str(disks), "--namespace", str(namespace), "--stock",
-         json.dumps({"tree": str(stock.tree), "kube": {k: str(v) for k, v in stock.kube.items()},
-                     "store": str(stock.store)})],
-        pass_fds=(namespace,), stdin=subprocess.DEVNULL, cwd=Path(__file__).resolve().parents[2])
+        [
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            "--",
+            "unshare",
+            "-m",
+            "-n",
+            "-p",
+            "-f",
+            "--kill-child",
+            "--propagation",
+            "private",
+            "--",
+            sys.executable,
+            "-m",
+            "lab.real.inside",
+            "--space",
+            str(arguments.space),
+            "--host",
+            host,
+            "--port",
+            str(arguments.port),
+            "--artifact-port",
+            str(arguments.artifact_port),
+            "--proxy-port",
+            str(arguments.proxy_port),
+            "--disks",
+            str(disks),
+            "--namespace",
+            str(namespace),
+            "--stock",
+            json.dumps(
+                {"tree": str(stock.tree), "kube": {k: str(v) for k, v in stock.kube.items()}, "store": str(stock.store)}
+            ),
+        ],
+        pass_fds=(namespace,),
+        stdin=subprocess.DEVNULL,
+        cwd=Path(__file__).resolve().parents[2],
+    )
 
     def forward(number: int, _: object) -> None:
         # unshare itself ignores SIGTERM while it waits: the signal goes to its child, the first process inside.

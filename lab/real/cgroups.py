@@ -50,7 +50,7 @@ def remove(name: str) -> None:
 
 
 def sweep() -> list[str]:
-    """Ends what still runs in our groups and removes them all; names of machines that were left. Only under the lock."""
+    """Ends what still runs in our groups and removes them all; the names that were left. Only under the lock."""
     left = sorted({path.name for h in HIERARCHIES for path in (ROOT / h / CGROUP).glob("*") if path.is_dir()})
     for _ in range(50):
         alive = _processes()

@@ -25,26 +25,28 @@ class Control:
         """The aiohttp application."""
         app = web.Application(client_max_size=64 * 2**20, middlewares=[_plain_errors])
         one = "/machines/{vmid:\\d+}"
-        app.add_routes([
-            web.post(f"{one}/power-on", self.power_on),
-            web.post(f"{one}/power-off", self.power_off),
-            web.post(f"{one}/reboot", self.reboot),
-            web.delete(one, self.destroy),
-            web.put(f"{one}/node", self.move),
-            web.get(f"{one}/agent/interfaces", self.interfaces),
-            web.post(f"{one}/agent/exec", self.execute),
-            web.post(f"{one}/agent/ping", self.ping),
-            web.get(f"{one}/logs", self.logs),
-            web.get("/state", self.state),
-            web.get("/faults", self.faults),
-            web.post("/faults", self.set_faults),
-            web.delete("/faults", self.clear_faults),
-            web.get("/forwards", self.forwards),
-            web.put("/forwards", self.forward),
-            web.delete("/forwards/{outside}", self.close_forward),
-            web.put("/bridges", self.bridge),
-            web.post("/reset", self.reset),
-        ])
+        app.add_routes(
+            [
+                web.post(f"{one}/power-on", self.power_on),
+                web.post(f"{one}/power-off", self.power_off),
+                web.post(f"{one}/reboot", self.reboot),
+                web.delete(one, self.destroy),
+                web.put(f"{one}/node", self.move),
+                web.get(f"{one}/agent/interfaces", self.interfaces),
+                web.post(f"{one}/agent/exec", self.execute),
+                web.post(f"{one}/agent/ping", self.ping),
+                web.get(f"{one}/logs", self.logs),
+                web.get("/state", self.state),
+                web.get("/faults", self.faults),
+                web.post("/faults", self.set_faults),
+                web.delete("/faults", self.clear_faults),
+                web.get("/forwards", self.forwards),
+                web.put("/forwards", self.forward),
+                web.delete("/forwards/{outside}", self.close_forward),
+                web.put("/bridges", self.bridge),
+                web.post("/reset", self.reset),
+            ]
+        )
         return app
 
     def _machine(self, request: web.Request) -> Machine:
@@ -80,9 +82,14 @@ class Control:
         machine, body = self._machine(request), await _body(request)
         changed: dict[str, Any] = {key: body[key] for key in ("node", "memory_mib", "cores") if key in body}
         if "iso" in body:
-            fresh = Hardware.from_json(machine.hardware.vmid, {
-                **machine.hardware.to_json(), "iso": body["iso"],
-                "template": {"distribution": "kubeadm", "version": machine.hardware.version}})
+            fresh = Hardware.from_json(
+                machine.hardware.vmid,
+                {
+                    **machine.hardware.to_json(),
+                    "iso": body["iso"],
+                    "template": {"distribution": "kubeadm", "version": machine.hardware.version},
+                },
+            )
             changed["iso"] = fresh.iso
         async with self._world.lock(machine.hardware.vmid):
             return web.json_response({"boot_id": await machine.reboot(**changed)})

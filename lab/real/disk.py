@@ -16,15 +16,24 @@ class Disk:
         self.folder = folder
         self.version = version
         self.root = folder / "root"
-        self.binds = {folder / "containerd": "/var/lib/containerd", folder / "kubelet": "/var/lib/kubelet",
-                      folder / "etcd": "/var/lib/etcd"}
+        self.binds = {
+            folder / "containerd": "/var/lib/containerd",
+            folder / "kubelet": "/var/lib/kubelet",
+            folder / "etcd": "/var/lib/etcd",
+        }
         for name in ("up", "wk", "root", "kubelet", "etcd"):
             (folder / name).mkdir(parents=True)
         _hardlinks(stock.store, folder / "containerd")
         # volatile: no sync at unmount, which takes minutes on a machine that is busy writing.
         lower = f"{stock.kube[version]}:{stock.tree}"
-        _mount("-t", "overlay", "overlay", "-o",
-               f"lowerdir={lower},upperdir={folder}/up,workdir={folder}/wk,volatile", str(self.root))
+        _mount(
+            "-t",
+            "overlay",
+            "overlay",
+            "-o",
+            f"lowerdir={lower},upperdir={folder}/up,workdir={folder}/wk,volatile",
+            str(self.root),
+        )
         # etcd waits for its disk at every write, and all machines share one.
         _mount("-t", "tmpfs", "-o", "size=1g,mode=700", "tmpfs", str(folder / "etcd"))
 

@@ -73,7 +73,7 @@ class Forwards:
         return name
 
     async def proxy(self, outside: str) -> str:
-        """An HTTP proxy (CONNECT only) into the laboratory: for kubectl and every other program that knows HTTPS_PROXY."""
+        """An HTTP proxy (CONNECT only) into the laboratory, for every program that knows HTTPS_PROXY."""
         await self.close(outside)
         host, _, port = outside.rpartition(":")
         sock = await asyncio.to_thread(outside_socket, self._namespace, host, int(port))
@@ -103,13 +103,26 @@ async def _connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     except (ValueError, TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         writer.close()
         return
-    await _carry(reader, writer, host, int(port), lambda ok: writer.write(
-        b"HTTP/1.1 200 Connection established\r\n\r\n" if ok
-        else b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"))
+    await _carry(
+        reader,
+        writer,
+        host,
+        int(port),
+        lambda ok: writer.write(
+            b"HTTP/1.1 200 Connection established\r\n\r\n"
+            if ok
+            else b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
+        ),
+    )
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int,
-                 tell: Callable[[bool], None] | None = None) -> None:
+async def _carry(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    host: str,
+    port: int,
+    tell: Callable[[bool], None] | None = None,
+) -> None:
     try:
         far_reader, far_writer = await asyncio.wait_for(asyncio.open_connection(host, port), 10)
     except (OSError, TimeoutError):

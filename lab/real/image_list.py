@@ -11,10 +11,16 @@ from lab.real.layout import HERE
 
 REGISTRY = "registry.k8s.io"
 KUBE_VIP = "ghcr.io/kube-vip/kube-vip:v1.2.3"
-CLOUD_CONTROLLER = ("ghcr.io/sergelogvinov/proxmox-cloud-controller-manager:v0.13.1",
-                    "lab.invalid/proxmox-cloud-controller-manager:v0.13.1")
-POD_NETWORK = ("quay.io/cilium/cilium:v1.19.6", "quay.io/cilium/operator-generic:v1.19.6",
-               "quay.io/tigera/operator:v1.42.4", "quay.io/calico/node:v3.32.2")
+CLOUD_CONTROLLER = (
+    "ghcr.io/sergelogvinov/proxmox-cloud-controller-manager:v0.13.1",
+    "lab.invalid/proxmox-cloud-controller-manager:v0.13.1",
+)
+POD_NETWORK = (
+    "quay.io/cilium/cilium:v1.19.6",
+    "quay.io/cilium/operator-generic:v1.19.6",
+    "quay.io/tigera/operator:v1.42.1",
+    "quay.io/calico/node:v3.32.1",
+)
 """The charts' names for their programs; behind each stands our podnetwork."""
 TOOLS, WEB = "registry.lab/tools:1", "registry.lab/web:1"
 
@@ -66,12 +72,28 @@ def _file(source: Path, target: Path) -> None:
 
 def _net(root: Path, tree: Path) -> None:
     """iptables, nft, conntrack, ip and busybox with their libraries, out of the node tree."""
-    for name in ("usr/sbin", "usr/bin", "usr/lib/x86_64-linux-gnu", "etc", "proc", "sys", "dev", "tmp", "run", "root",
-                 "www", "var/run"):
+    for name in (
+        "usr/sbin",
+        "usr/bin",
+        "usr/lib/x86_64-linux-gnu",
+        "etc",
+        "proc",
+        "sys",
+        "dev",
+        "tmp",
+        "run",
+        "root",
+        "www",
+        "var/run",
+    ):
         (root / name).mkdir(parents=True)
     (root / "tmp").chmod(0o1777)
-    for link, target in (("lib", "usr/lib"), ("bin", "usr/bin"), ("sbin", "usr/sbin"),
-                         ("lib64", "usr/lib/x86_64-linux-gnu")):
+    for link, target in (
+        ("lib", "usr/lib"),
+        ("bin", "usr/bin"),
+        ("sbin", "usr/sbin"),
+        ("lib64", "usr/lib/x86_64-linux-gnu"),
+    ):
         (root / link).symlink_to(target)
     binaries = ["usr/sbin/xtables-nft-multi", "usr/sbin/nft", "usr/sbin/conntrack"]
     for name in binaries:
@@ -86,20 +108,23 @@ def _net(root: Path, tree: Path) -> None:
     shutil.copytree(plugins, root / "usr/lib/x86_64-linux-gnu/xtables", symlinks=True)
     # The plugins' libraries too: they are opened at run time, so ldd of iptables alone does not name them.
     asked = [*binaries, "usr/bin/ip", *(str(path.relative_to(tree)) for path in plugins.glob("*.so"))]
-    said = subprocess.run(["chroot", str(tree), "ldd", *(f"/{name}" for name in asked)], capture_output=True, text=True,
-                          check=False).stdout
+    said = subprocess.run(
+        ["chroot", str(tree), "ldd", *(f"/{name}" for name in asked)], capture_output=True, text=True, check=False
+    ).stdout
     for library in sorted(set(re.findall(r"(/\S+\.so\S*) \(0x|=> (/\S+) \(0x", said))):
         name = next(part for part in library if part)
-        real = subprocess.run(["chroot", str(tree), "readlink", "-f", name], capture_output=True, text=True,
-                              check=True).stdout.strip()
+        real = subprocess.run(
+            ["chroot", str(tree), "readlink", "-f", name], capture_output=True, text=True, check=True
+        ).stdout.strip()
         target = root / "usr/lib/x86_64-linux-gnu" / Path(name).name
         if not target.exists():
             shutil.copy(tree / real.lstrip("/"), target)
             target.chmod(0o755)
     listed = subprocess.run(["chroot", str(tree), "busybox", "--list"], capture_output=True, text=True, check=True)
     for name in listed.stdout.split():
-        if not any((root / folder / name).is_symlink() or (root / folder / name).exists()
-                   for folder in ("usr/bin", "usr/sbin")):
+        if not any(
+            (root / folder / name).is_symlink() or (root / folder / name).exists() for folder in ("usr/bin", "usr/sbin")
+        ):
             (root / "usr/bin" / name).symlink_to("busybox")
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
     (root / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")

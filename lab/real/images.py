@@ -25,6 +25,7 @@ def pack(images: list[Image], out: Path) -> None:
     layers: dict[Path, tuple[str, int]] = {}
     manifests: list[dict[str, object]] = []
     with tarfile.open(out, "w") as archive:
+
         def add(name: str, data: bytes) -> None:
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(data), 0o644
@@ -48,24 +49,43 @@ def pack(images: list[Image], out: Path) -> None:
                 config["Entrypoint"] = list(image.entrypoint)
             if image.cmd:
                 config["Cmd"] = list(image.cmd)
-            digest, size = blob(json.dumps({
-                "architecture": "amd64", "os": "linux", "config": config,
-                "rootfs": {"type": "layers", "diff_ids": [layers[layer][0] for layer in image.layers]},
-                "history": [{"created_by": "lab"} for _ in image.layers],
-            }).encode())
-            manifest, length = blob(json.dumps({
-                "schemaVersion": 2, "mediaType": _TYPE + "manifest.v1+json",
-                "config": {"mediaType": _TYPE + "config.v1+json", "digest": digest, "size": size},
-                "layers": [{"mediaType": _TYPE + "layer.v1.tar", "digest": layers[layer][0], "size": layers[layer][1]}
-                           for layer in image.layers],
-                "annotations": {"lab.ref": image.ref},
-            }).encode())
-            manifests.append({
-                "mediaType": _TYPE + "manifest.v1+json", "digest": manifest, "size": length,
-                "platform": {"architecture": "amd64", "os": "linux"},
-                "annotations": {"io.containerd.image.name": image.ref,
-                                "org.opencontainers.image.ref.name": image.ref.rsplit(":", 1)[1]},
-            })
+            digest, size = blob(
+                json.dumps(
+                    {
+                        "architecture": "amd64",
+                        "os": "linux",
+                        "config": config,
+                        "rootfs": {"type": "layers", "diff_ids": [layers[layer][0] for layer in image.layers]},
+                        "history": [{"created_by": "lab"} for _ in image.layers],
+                    }
+                ).encode()
+            )
+            manifest, length = blob(
+                json.dumps(
+                    {
+                        "schemaVersion": 2,
+                        "mediaType": _TYPE + "manifest.v1+json",
+                        "config": {"mediaType": _TYPE + "config.v1+json", "digest": digest, "size": size},
+                        "layers": [
+                            {"mediaType": _TYPE + "layer.v1.tar", "digest": layers[layer][0], "size": layers[layer][1]}
+                            for layer in image.layers
+                        ],
+                        "annotations": {"lab.ref": image.ref},
+                    }
+                ).encode()
+            )
+            manifests.append(
+                {
+                    "mediaType": _TYPE + "manifest.v1+json",
+                    "digest": manifest,
+                    "size": length,
+                    "platform": {"architecture": "amd64", "os": "linux"},
+                    "annotations": {
+                        "io.containerd.image.name": image.ref,
+                        "org.opencontainers.image.ref.name": image.ref.rsplit(":", 1)[1],
+                    },
+                }
+            )
         add("index.json", json.dumps({"schemaVersion": 2, "manifests": manifests}).encode())
 
 

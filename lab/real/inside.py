@@ -29,6 +29,7 @@ OUTER_PROC = Path("/run/outer-proc")
 
 def settle() -> None:
     """Private mounts: our own /run and /proc; the machine's processes stay visible under OUTER_PROC, for counting."""
+
     def mount(*words: str) -> None:
         subprocess.run(["mount", *words], check=True, capture_output=True)
 
@@ -73,12 +74,22 @@ async def serve(arguments: argparse.Namespace) -> None:
     await web.TCPSite(artifacts, f"{layout.inside}.1", 8010).start()
     await forwards.open(f"{layout.outside}.10:{arguments.artifact_port}", f"{layout.inside}.1:8010")
     proxy = await forwards.proxy(f"{arguments.host}:{arguments.proxy_port}")
-    print(json.dumps({
-        "ready": True, "control": f"http://{arguments.host}:{port}", "artifacts": f"http://{layout.inside}.1:8010",
-        "charts": f"http://{layout.inside}.1:8010/charts", "proxy": f"http://{proxy}",
-        "network": {"gateway": f"{layout.inside}.1", "prefix": 24, "base": layout.inside},
-        "pve": layout.inside, "versions": sorted(stock.kube), "namespace_of": arguments.pid,
-    }), flush=True)
+    print(
+        json.dumps(
+            {
+                "ready": True,
+                "control": f"http://{arguments.host}:{port}",
+                "artifacts": f"http://{layout.inside}.1:8010",
+                "charts": f"http://{layout.inside}.1:8010/charts",
+                "proxy": f"http://{proxy}",
+                "network": {"gateway": f"{layout.inside}.1", "prefix": 24, "base": layout.inside},
+                "pve": layout.inside,
+                "versions": sorted(stock.kube),
+                "namespace_of": arguments.pid,
+            }
+        ),
+        flush=True,
+    )
     await stop.wait()
     await runner.cleanup()
     await world.close()

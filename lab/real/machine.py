@@ -47,11 +47,21 @@ class Hardware:
         if template.get("distribution") != "kubeadm":
             raise ValueError(f"real nodes are kubeadm templates only, not {template.get('distribution')!r}")
         iso = data.get("iso")
-        return cls(vmid, str(data["name"]), str(data["node"]), str(data.get("uuid") or uuid.uuid4()),
-                   str(data.get("serial") or vmid), int(data["memory_mib"]), int(data["cores"]),
-                   tuple(str(mac).lower() for mac in data["macs"]), str(data.get("bridge") or "vmbr0"),
-                   int(data["vlan"]) if data.get("vlan") else None, str(template["version"]),
-                   base64.b64decode(iso, validate=True) if iso is not None else None, str(data["disk_id"]))
+        return cls(
+            vmid,
+            str(data["name"]),
+            str(data["node"]),
+            str(data.get("uuid") or uuid.uuid4()),
+            str(data.get("serial") or vmid),
+            int(data["memory_mib"]),
+            int(data["cores"]),
+            tuple(str(mac).lower() for mac in data["macs"]),
+            str(data.get("bridge") or "vmbr0"),
+            int(data["vlan"]) if data.get("vlan") else None,
+            str(template["version"]),
+            base64.b64decode(iso, validate=True) if iso is not None else None,
+            str(data["disk_id"]),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Without the ISO: it holds secrets."""
@@ -61,8 +71,14 @@ class Hardware:
 class Machine:
     """A VM that was powered on at least once."""
 
-    def __init__(self, hardware: Hardware, disk: Disk, plug: Callable[[Hardware], str], unplug: Callable[[int], None],
-                 never_agent: Callable[["Machine"], bool]) -> None:
+    def __init__(
+        self,
+        hardware: Hardware,
+        disk: Disk,
+        plug: Callable[[Hardware], str],
+        unplug: Callable[[int], None],
+        never_agent: Callable[["Machine"], bool],
+    ) -> None:
         self.hardware = hardware
         self.disk = disk
         self.boot_id = ""
@@ -116,8 +132,12 @@ class Machine:
         self.seed_trouble = seed.place(self.disk.root, self.hardware.iso)
         dmi = self.disk.root / "var/lib/lab/dmi"
         dmi.mkdir(parents=True, exist_ok=True)
-        for name, value in (("product_uuid", self.hardware.uuid.lower()), ("product_serial", self.hardware.serial),
-                            ("product_name", "Standard PC (Q35 + ICH9, 2009)"), ("sys_vendor", "QEMU")):
+        for name, value in (
+            ("product_uuid", self.hardware.uuid.lower()),
+            ("product_serial", self.hardware.serial),
+            ("product_name", "Standard PC (Q35 + ICH9, 2009)"),
+            ("sys_vendor", "QEMU"),
+        ):
             (dmi / name).write_text(value + "\n")
 
     async def _keep(self, space: str) -> None:
@@ -136,18 +156,38 @@ class Machine:
     async def _spawn(self, space: str) -> asyncio.subprocess.Process:
         root, ident = self.disk.root, self.hardware.uuid
         nspawn = [
-            "nsenter", f"--net=/run/netns/{space}", "systemd-nspawn", "--quiet", "--keep-unit", "--register=no",
-            "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only", "--capability=all",
-            "-D", str(root), "-M", f"vm{self.hardware.vmid}", f"--uuid={ident}",
+            "nsenter",
+            f"--net=/run/netns/{space}",
+            "systemd-nspawn",
+            "--quiet",
+            "--keep-unit",
+            "--register=no",
+            "--resolv-conf=off",
+            "--timezone=off",
+            "--link-journal=no",
+            "--console=read-only",
+            "--capability=all",
+            "-D",
+            str(root),
+            "-M",
+            f"vm{self.hardware.vmid}",
+            f"--uuid={ident}",
             *(f"--bind={path}" for path in ("/dev/fuse", "/dev/net/tun", "/dev/kmsg")),
-            *(f"--bind={source}:{target}" for source, target in self.disk.binds.items()), "-b",
+            *(f"--bind={source}:{target}" for source, target in self.disk.binds.items()),
+            "-b",
         ]
         join = "".join(f"echo $$ > {shlex.quote(str(file))}; " for file in cgroups.tasks(self.group))
         with self.console.open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                "/bin/sh", "-c", f"{join}exec {shlex.join(nspawn)}", stdin=asyncio.subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
-                env={**packages.environment(), "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network", "SYSTEMD_SECCOMP": "0"})
+                "/bin/sh",
+                "-c",
+                f"{join}exec {shlex.join(nspawn)}",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**packages.environment(), "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network", "SYSTEMD_SECCOMP": "0"},
+            )
 
     async def power_off(self, how: str = "stop") -> None:
         """`stop` pulls the plug; `shutdown` asks the guest and pulls it after SHUTDOWN_SECONDS."""
@@ -189,31 +229,60 @@ class Machine:
     async def execute(self, command: list[str], seconds: float = EXEC_SECONDS) -> dict[str, Any]:
         """`guest-exec`: runs in the machine, as root, and waits for its end."""
         pid = self.init()
-        words = ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "-r", "-w", "/usr/bin/env", "-i",
-                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8",
-                 *command]
+        words = [
+            "nsenter",
+            "-t",
+            str(pid),
+            "-m",
+            "-u",
+            "-i",
+            "-n",
+            "-p",
+            "-r",
+            "-w",
+            "/usr/bin/env",
+            "-i",
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME=/root",
+            "LANG=C.UTF-8",
+            *command,
+        ]
         running = await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
         try:
             out, err = await asyncio.wait_for(running.communicate(), seconds)
         except TimeoutError:
             running.kill()
             await running.wait()
             return {"exitcode": 124, "out": "", "err": f"no end within {seconds:.0f} s\n"}
-        return {"exitcode": running.returncode, "out": out.decode(errors="replace"), "err": err.decode(errors="replace")}
+        text = {"out": out.decode(errors="replace"), "err": err.decode(errors="replace")}
+        return {"exitcode": running.returncode, **text}
 
     # looking
 
     def logs(self) -> dict[str, list[str]]:
         """Console and the boot's own logs, for people and failed tests."""
-        names = {"console": self.console, **{f"/{name}": self.disk.root / name for name in (
-            "var/log/cloud-init-output.log", "var/log/cloud-init.log", "var/log/kubeadm.log")}}
-        return {name: path.read_text(errors="replace").splitlines()[-400:] for name, path in names.items() if path.exists()}
+        names = {
+            "console": self.console,
+            **{
+                f"/{name}": self.disk.root / name
+                for name in ("var/log/cloud-init-output.log", "var/log/cloud-init.log", "var/log/kubeadm.log")
+            },
+        }
+        found = {name: path for name, path in names.items() if path.exists()}
+        return {name: path.read_text(errors="replace").splitlines()[-400:] for name, path in found.items()}
 
     def to_json(self) -> dict[str, Any]:
         """What the control API shows."""
-        return {**self.hardware.to_json(), "on": self.on, "agent": self.agent, "boot_id": self.boot_id,
-                "seed": self.seed_trouble or "used", "pid": self.init()}
+        return {
+            **self.hardware.to_json(),
+            "on": self.on,
+            "agent": self.agent,
+            "boot_id": self.boot_id,
+            "seed": self.seed_trouble or "used",
+            "pid": self.init(),
+        }
 
 
 def _first_process(nspawn: int) -> int | None:

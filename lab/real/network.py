@@ -42,9 +42,15 @@ class Network:
 
     def describe(self) -> list[dict[str, Any]]:
         """Bridges, for people."""
-        return [{"bridge": name, "vlan": vlan, "link": link,
-                 "addresses": [str(item) for item in self._layout.gateways(name, vlan)]}
-                for (name, vlan), link in self._bridges.items()]
+        return [
+            {
+                "bridge": name,
+                "vlan": vlan,
+                "link": link,
+                "addresses": [str(item) for item in self._layout.gateways(name, vlan)],
+            }
+            for (name, vlan), link in self._bridges.items()
+        ]
 
     def plug(self, vmid: int, macs: list[str], bridge: str, vlan: int | None) -> str:
         """A namespace for a machine with a cable for each MAC; its name.
@@ -74,14 +80,24 @@ class Network:
 async def addresses(pid: int) -> list[dict[str, Any]]:
     """A machine's interfaces as the guest agent tells them."""
     asking = await asyncio.create_subprocess_exec(
-        "nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-j", "addr", stdout=asyncio.subprocess.PIPE)
+        "nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-j", "addr", stdout=asyncio.subprocess.PIPE
+    )
     out, _ = await asking.communicate()
     found = []
     for link in json.loads(out or b"[]"):
-        found.append({
-            "name": link["ifname"], "hardware-address": link.get("address", "00:00:00:00:00:00"),
-            "ip-addresses": [{"ip-address": item["local"], "prefix": item["prefixlen"],
-                              "ip-address-type": "ipv4" if item["family"] == "inet" else "ipv6"}
-                             for item in link.get("addr_info", []) if "local" in item],
-        })
+        found.append(
+            {
+                "name": link["ifname"],
+                "hardware-address": link.get("address", "00:00:00:00:00:00"),
+                "ip-addresses": [
+                    {
+                        "ip-address": item["local"],
+                        "prefix": item["prefixlen"],
+                        "ip-address-type": "ipv4" if item["family"] == "inet" else "ipv6",
+                    }
+                    for item in link.get("addr_info", [])
+                    if "local" in item
+                ],
+            }
+        )
     return found

@@ -17,8 +17,9 @@ def folder() -> Path:
         return out
     draft = out.with_name(f"packages.{os.getpid()}")
     (draft / "deb").mkdir(parents=True)
-    done = subprocess.run(["apt-get", "download", "-q", *_PACKAGES], cwd=draft / "deb", capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        ["apt-get", "download", "-q", *_PACKAGES], cwd=draft / "deb", capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:  # a fresh machine has no lists yet
         subprocess.run(["apt-get", "update", "-qq"], capture_output=True, check=False)
         subprocess.run(["apt-get", "download", "-q", *_PACKAGES], cwd=draft / "deb", capture_output=True, check=True)
@@ -32,5 +33,8 @@ def folder() -> Path:
 def environment() -> dict[str, str]:
     """The environment in which the unpacked programs run."""
     base = folder()
-    return {**os.environ, "PATH": f"{base}/usr/bin:{os.environ['PATH']}",
-            "LD_LIBRARY_PATH": f"{base}/usr/lib/x86_64-linux-gnu/systemd"}
+    return {
+        **os.environ,
+        "PATH": f"{base}/usr/bin:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": f"{base}/usr/lib/x86_64-linux-gnu/systemd",
+    }

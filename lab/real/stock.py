@@ -17,17 +17,49 @@ from lab.real.layout import HERE, cache_folder
 
 Say = Callable[[str], None]
 SUITE = "trixie"
-_PACKAGES = (
-    "systemd systemd-sysv dbus udev sudo iproute2 iptables nftables ca-certificates netbase iputils-ping "
-    "iputils-arping curl python3 cloud-init cloud-guest-utils kmod procps containerd runc containernetworking-plugins "
-    "conntrack socat ethtool ipset jq openssh-server busybox-static"
-).split()
+_PACKAGES = [
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "udev",
+    "sudo",
+    "iproute2",
+    "iptables",
+    "nftables",
+    "ca-certificates",
+    "netbase",
+    "iputils-ping",
+    "iputils-arping",
+    "curl",
+    "python3",
+    "cloud-init",
+    "cloud-guest-utils",
+    "kmod",
+    "procps",
+    "containerd",
+    "runc",
+    "containernetworking-plugins",
+    "conntrack",
+    "socat",
+    "ethtool",
+    "ipset",
+    "jq",
+    "openssh-server",
+    "busybox-static",
+]
 _LEFT_OUT = ("doc", "man", "locale", "info")
-_MASKED = (
-    "systemd-networkd-wait-online.service systemd-resolved.service e2scrub_reap.service apt-daily.timer "
-    "apt-daily-upgrade.timer fstrim.timer e2scrub_all.timer dpkg-db-backup.timer console-getty.service "
-    "systemd-sysctl.service"
-).split()
+_MASKED = [
+    "systemd-networkd-wait-online.service",
+    "systemd-resolved.service",
+    "e2scrub_reap.service",
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "fstrim.timer",
+    "e2scrub_all.timer",
+    "dpkg-db-backup.timer",
+    "console-getty.service",
+    "systemd-sysctl.service",
+]
 """systemd-sysctl would write the whole machine's settings; console-getty costs one inotify instance."""
 
 
@@ -44,14 +76,33 @@ def prepare(versions: list[str], say: Say) -> Stock:
     """Builds what is missing. Raises BuildFailed or CalledProcessError when something refuses."""
     packages.folder()
     go = compiler()
-    programs = {recipe.name: build(recipe, say, go) for recipe in
-                [*recipes.others(), *(recipes.kube(version) for version in versions)]}
-    tree = _made("tree", _digest(SUITE, *_PACKAGES, *_MASKED, *_content(HERE / "tree"), _text(__file__)), _tree, say)
-    kube = {version: _made(f"kube-{version}", _digest(*_content(HERE / "kube"), programs[f"kube-{version}"].name,
-                                                      programs["etcd"].name, programs["crictl"].name),
-                           lambda out, version=version: _kube(out, version, programs), say) for version in versions}
-    key = _digest(tree.name, *sorted(path.name for path in programs.values()), _text(HERE / "image_list.py"),
-                  _text(HERE / "images.py"), _text(HERE / "kube-proxy.sh"), _text(HERE / "golden.sh"))
+    programs = {
+        recipe.name: build(recipe, say, go)
+        for recipe in [*recipes.others(), *(recipes.kube(version) for version in versions)]
+    }
+    tree = _made("tree", _digest(SUITE, *_PACKAGES, *_MASKED, *_content(HERE / "tree")), _tree, say)
+    kube = {
+        version: _made(
+            f"kube-{version}",
+            _digest(
+                *_content(HERE / "kube"),
+                programs[f"kube-{version}"].name,
+                programs["etcd"].name,
+                programs["crictl"].name,
+            ),
+            lambda out, version=version: _kube(out, version, programs),
+            say,
+        )
+        for version in versions
+    }
+    key = _digest(
+        tree.name,
+        *sorted(path.name for path in programs.values()),
+        _text(HERE / "image_list.py"),
+        _text(HERE / "images.py"),
+        _text(HERE / "kube-proxy.sh"),
+        _text(HERE / "golden.sh"),
+    )
     store = _made("store", key, lambda out: _store(out, tree, versions, programs), say)
     return Stock(tree, kube, store)
 
@@ -88,21 +139,39 @@ def _made(name: str, key: str, make: Callable[[Path], None], say: Say) -> Path:
 
 def _tree(out: Path) -> None:
     """Debian without a kernel, from the machine's own package sources."""
-    listed = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"],
-                            capture_output=True, text=True, check=True).stdout.split()
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
     mirror = next(site for site in listed if "security" not in site)
     work = out.with_name("tree-work")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     archive = work / "tree.tar"
     subprocess.run(
-        ["nice", "-n", "10", "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(_PACKAGES)}",
-         "--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT),
-         SUITE, str(archive), f"deb {mirror} {SUITE} main"],
-        check=True, capture_output=True, env={**packages.environment(), "TMPDIR": str(work)},
+        [
+            "nice",
+            "-n",
+            "10",
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            f"--include={','.join(_PACKAGES)}",
+            "--dpkgopt=force-unsafe-io",
+            *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT),
+            SUITE,
+            str(archive),
+            f"deb {mirror} {SUITE} main",
+        ],
+        check=True,
+        capture_output=True,
+        env={**packages.environment(), "TMPDIR": str(work)},
     )
-    subprocess.run(["tar", "--xattrs", "--xattrs-include=*", "--numeric-owner", "-xf", str(archive), "-C", str(out)],
-                   check=True)
+    subprocess.run(
+        ["tar", "--xattrs", "--xattrs-include=*", "--numeric-owner", "-xf", str(archive), "-C", str(out)], check=True
+    )
     shutil.rmtree(work)
     (out / "etc/machine-id").write_text("")
     for key in (out / "etc/ssh").glob("ssh_host_*"):
@@ -140,7 +209,8 @@ def _kube(out: Path, version: str, programs: dict[str, Path]) -> None:
         shutil.copy2(programs[name], local / {"etcd": "etcdctl"}.get(name, name))
     (local / "etcdutl").symlink_to("etcdctl")
     (out / "etc/systemd/system/multi-user.target.wants/kubelet.service").symlink_to(
-        "/usr/lib/systemd/system/kubelet.service")
+        "/usr/lib/systemd/system/kubelet.service"
+    )
 
 
 def _store(out: Path, tree: Path, versions: list[str], programs: dict[str, Path]) -> None:
@@ -149,7 +219,21 @@ def _store(out: Path, tree: Path, versions: list[str], programs: dict[str, Path]
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     image_list(work / "layers", work / "images.tar", tree, versions, programs)
-    subprocess.run(["unshare", "-m", "-n", "-p", "-f", "--kill-child", str(HERE / "golden.sh"), str(tree),
-                    str(work / "images.tar"), str(out)], check=True, capture_output=True)
+    subprocess.run(
+        [
+            "unshare",
+            "-m",
+            "-n",
+            "-p",
+            "-f",
+            "--kill-child",
+            str(HERE / "golden.sh"),
+            str(tree),
+            str(work / "images.tar"),
+            str(out),
+        ],
+        check=True,
+        capture_output=True,
+    )
     shutil.rmtree(work)
     os.sync()

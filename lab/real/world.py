@@ -46,8 +46,9 @@ class World:
             machine = None
         if machine is None:
             disk = await asyncio.to_thread(Disk, self._disks / hardware.disk_id, self._stock, hardware.version)
-            machine = Machine(hardware, disk, self._plug, self.network.unplug,
-                              lambda one: one.hardware.name in self.never_agent)
+            machine = Machine(
+                hardware, disk, self._plug, self.network.unplug, lambda one: one.hardware.name in self.never_agent
+            )
             self.machines[hardware.vmid] = machine
         return await machine.power_on(hardware)
 
@@ -59,8 +60,9 @@ class World:
         expected = used - ours + max(ours, running * inotify.WORKER) + inotify.WORKER
         if expected > limit:
             raise ValueError(
-                f"the machine below has no room for another node: {used} of root's {limit} inotify instances are taken, "
-                f"{running} nodes run, another takes {inotify.WORKER} (a server {inotify.SERVER})")
+                f"the machine below has no room for another node: {used} of root's {limit} inotify instances are "
+                f"taken, {running} nodes run, another takes {inotify.WORKER} (a server {inotify.SERVER})"
+            )
 
     def _plug(self, hardware: Hardware) -> str:
         return self.network.plug(hardware.vmid, list(hardware.macs), hardware.bridge, hardware.vlan)
@@ -89,7 +91,9 @@ class World:
     def state(self) -> dict[str, Any]:
         """Everything that people and tests want to see."""
         return {
-            "kind": "real", "machines": [one.to_json() for _, one in sorted(self.machines.items())],
-            "bridges": self.network.describe(), "versions": sorted(self._stock.kube),
+            "kind": "real",
+            "machines": [one.to_json() for _, one in sorted(self.machines.items())],
+            "bridges": self.network.describe(),
+            "versions": sorted(self._stock.kube),
             "inotify": {"limit": inotify.limit(), "machine": inotify.used(self._proc), "ours": inotify.used()},
         }
