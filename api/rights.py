@@ -18,7 +18,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from api.gate import Gate, Privileges
 from api.models.shapes import Allowed, Missing
@@ -38,15 +38,17 @@ from domain.sites import Site
 FRESH = timedelta(seconds=30)
 STALE = timedelta(minutes=5)
 REMEMBERED = 10_000
+NOW_AND_EVER = datetime.max.replace(tzinfo=UTC)
 EVERYWHERE = ""
 """Stands for the unfiltered read among the paths."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """The privileges that a person holds at a site, as Proxmox VE listed them."""
+    """The privileges that a person holds at a site, as Proxmox VE listed them; `at_time` is when we began to ask."""
 
     paths: Mapping[str, Mapping[str, int]]
+    at_time: datetime = NOW_AND_EVER
 
     def at(self, path: str) -> frozenset[str]:
         """The privileges on a path: as listed, else what the nearest listed ancestor passes on."""
@@ -68,6 +70,10 @@ class Rights:
         self._clock = clock
         self._reads: OrderedDict[tuple[str, str], _Read] = OrderedDict()
         self._under_way: dict[tuple[str, str], asyncio.Task[Held]] = {}
+
+    def now(self) -> datetime:
+        """The clock that `Held.at_time` is read from."""
+        return self._clock()
 
     async def listed(self, person: Person, site: Site) -> Held:
         """What the person holds, at most 30 s old. The local administrator holds nothing on Proxmox VE."""
@@ -124,7 +130,8 @@ class Rights:
             raise
 
     async def _read(self, person: Person, site: Site, path: str) -> Held:
-        found = Held(await self._ask(person, site, path or None))
+        begun = self._clock()
+        found = Held(await self._ask(person, site, path or None), begun)
         key = (person.session_id, path)
         self._reads[key] = _Read(found, self._clock())
         self._reads.move_to_end(key)

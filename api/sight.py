@@ -2,12 +2,16 @@
 every specification for each list.
 
 The index holds of every living cluster what that takes: its site, its pool's name, and whether our jobs have given the
-pool an ACL (see api.rights: then 'not listed' means closed). It follows the change feed.
+pool an ACL, and since when we know it. It follows the change feed.
+
+'Not listed' means closed (see api.rights) only in a list that was read after the ACL was known. A list is up to 30 s
+old, so one from before a create would hide the new cluster, and its stream would lose what happened meanwhile.
 """
 
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from api.people import Person
 from api.rights import SEE, Rights, cluster_pool_path
@@ -19,6 +23,7 @@ DEPARTED = 1000
 """How many deleted clusters are remembered, so that those who saw one hear that it went."""
 REBUILD = 200
 AT_ONCE = 8
+EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,8 @@ class Entry:
     id: str
     site_id: str
     pool_name: str
-    has_acl: bool
+    acl_since: datetime | None
+    """When we first knew of the ACL on its pool; None while there is none for certain."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class Sight:
             if listed is not None:
                 if SEE in listed:
                     seen[entry.id] = entry
-            elif not entry.has_acl:
+            elif entry.acl_since is None or held.at_time <= entry.acl_since:
                 asked.append(entry)
         for entry, may in zip(asked, await self._ask(person, site, asked), strict=True):
             if may:
@@ -99,7 +105,9 @@ class Sight:
                 return
             changed = await self._changed_since(self._seq)
             if changed is None:
-                living = {cluster.id: _entry(cluster) for cluster in await self._store.clusters.all_living()}
+                first = self._seq is None
+                found = await self._store.clusters.all_living()
+                living = {cluster.id: self._entry(cluster, first) for cluster in found}
                 for cluster_id in set(self._living) - set(living):
                     self._depart(cluster_id)
                 self._living = living
@@ -118,9 +126,17 @@ class Sight:
 
     async def _refresh(self, cluster_id: str) -> None:
         try:
-            self._living[cluster_id] = _entry(await self._store.clusters.get(cluster_id))
+            self._living[cluster_id] = self._entry(await self._store.clusters.get(cluster_id))
         except NotFound:
             self._depart(cluster_id)
+
+    def _entry(self, cluster: Cluster, first: bool = False) -> Entry:
+        """`first`: the process has just begun, and every list that it will read is newer than what it finds."""
+        since = None
+        if has_acl(cluster):
+            before = self._living.get(cluster.id)
+            since = EVER if first else (before.acl_since if before else None) or self._rights.now()
+        return Entry(cluster.id, cluster.site_id, f"{cluster.namespace}.{cluster.name}", since)
 
     def _depart(self, cluster_id: str) -> None:
         entry = self._living.pop(cluster_id, None)
@@ -128,10 +144,6 @@ class Sight:
             self._departed[cluster_id] = entry
             while len(self._departed) > DEPARTED:
                 self._departed.popitem(last=False)
-
-
-def _entry(cluster: Cluster) -> Entry:
-    return Entry(cluster.id, cluster.site_id, f"{cluster.namespace}.{cluster.name}", has_acl(cluster))
 
 
 def has_acl(cluster: Cluster) -> bool:

@@ -958,7 +958,7 @@ export interface components {
          * @description What a condition is about.
          * @enum {string}
          */
-        ConditionType: "Available" | "JobPending" | "ControlPlaneReady" | "WorkersReady" | "MachinesPlaced" | "CloudControllerReady" | "PodNetworkReady" | "VolumesReady" | "HeadlampReady" | "RancherReady" | "HighAvailabilityReady" | "UpgradesReady" | "IdentityReady" | "KubeProxyReplacementReady" | "SiteReachable" | "Deleting";
+        ConditionType: "Available" | "JobPending" | "ControlPlaneReady" | "WorkersReady" | "MachinesPlaced" | "CloudControllerReady" | "PodNetworkReady" | "VolumesReady" | "HeadlampReady" | "RancherReady" | "HighAvailabilityReady" | "UpgradesReady" | "IdentityReady" | "KubeProxyReplacementReady" | "EtcdHealthy" | "SiteReachable" | "Deleting";
         /** Conditions */
         Conditions: {
             /**
@@ -1023,6 +1023,12 @@ export interface components {
          * @enum {string}
          */
         Distribution: "kubeadm" | "rke2" | "k3s";
+        /**
+         * ErrorCode
+         * @description Stable words for every refusal; the module's table says when each is used.
+         * @enum {string}
+         */
+        ErrorCode: "malformed" | "not-signed-in" | "sign-in-refused" | "factor-not-supported" | "invalid-spec" | "invalid-request" | "name-not-confirmed" | "not-found" | "already-exists" | "conflict" | "in-use" | "idempotency-reused" | "not-awaiting" | "too-large" | "too-many-attempts" | "not-built" | "timed-out" | "awaiting-decision" | "right-missing" | "csrf-missing" | "no-free-address" | "no-free-vmid" | "token-refused" | "proxmox-refused" | "proxmox-no-quorum" | "certificate-not-pinned" | "proxmox-unreachable" | "engine-away" | "store-unavailable" | "internal";
         /**
          * FieldChange
          * @description One field that differs; null where it is not there on that side.
@@ -1653,8 +1659,7 @@ export interface components {
          *     same id stands in the server's log.
          */
         Problem: {
-            /** Code */
-            code: string;
+            code: components["schemas"]["ErrorCode"];
             /** Detail */
             detail: string;
             /** @default null */
@@ -1754,7 +1759,7 @@ export interface components {
          * @description Why a condition has its status. The string is stable; the message beside it is for people.
          * @enum {string}
          */
-        Reason: "Ready" | "Waiting" | "NotBuiltYet" | "NoCapacity" | "NodeOffline" | "SiteUnreachable" | "TokenRefused" | "Uninitialised" | "NodesNotReady" | "JoinFailed" | "TaskFailed" | "AwaitingDecision" | "EngineAway" | "Aborted" | "InProgress";
+        Reason: "Ready" | "Waiting" | "NotBuiltYet" | "NoCapacity" | "NodeOffline" | "SiteUnreachable" | "TokenRefused" | "Uninitialised" | "NodesNotReady" | "JoinFailed" | "TaskFailed" | "AwaitingDecision" | "EngineAway" | "EtcdDegraded" | "EtcdNoMajority" | "EtcdUnreachable" | "Aborted" | "InProgress";
         /**
          * Reset
          * @description The stream could not be resumed from that id: read everything again.

@@ -133,7 +133,7 @@ function Rows({ rows, sorted }: { rows: ClusterRow[]; sorted: (field: string) =>
       <Thead>
         <Tr>
           {COLUMNS.map(([title, field]) => (
-            <Th key={title} sort={field ? sorted(field) : undefined}>
+            <Th key={title} modifier="nowrap" sort={field ? sorted(field) : undefined}>
               {title}
             </Th>
           ))}

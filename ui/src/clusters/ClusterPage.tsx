@@ -40,7 +40,10 @@ export default function ClusterPage() {
   if (gone && cluster) {
     return (
       <PageSection>
-        <Alert isInline variant="info" title={`${name} was deleted while this page was open.`}>
+        <Title headingLevel="h1" className="after">
+          {name}
+        </Title>
+        <Alert component="h2" isInline variant="info" title={`${name} was deleted while this page was open.`}>
           <Button variant="link" isInline onClick={() => navigate("/clusters")}>
             Go to the clusters
           </Button>

@@ -17,7 +17,7 @@ export function ConditionTable({ conditions, asOf }: { conditions: Condition[]; 
         <Thead>
           <Tr>
             {["Condition", "Status", "Reason", "Message", "Since"].map((title) => (
-              <Th key={title}>{title}</Th>
+              <Th key={title} modifier="nowrap">{title}</Th>
             ))}
           </Tr>
         </Thead>

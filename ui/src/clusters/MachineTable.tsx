@@ -24,27 +24,29 @@ export function MachineTable({ namespace, name }: { namespace: string; name: str
       <Table aria-label="Machines" variant="compact">
         <Thead>
           <Tr>
-            {["Name", "Role", "State", "Version", "Address", "VM", "Node", "Size", "Note"].map((title) => (
-              <Th key={title}>{title}</Th>
+            {["Name", "Role", "State", "Version", "Address", "VM", "Node", "Size"].map((title) => (
+              <Th key={title} modifier="nowrap">{title}</Th>
             ))}
           </Tr>
         </Thead>
         <Tbody>
           {data.items.map((m) => (
             <Tr key={m.name}>
-              <Td dataLabel="Name">{m.name}</Td>
+              <Td dataLabel="Name" modifier="nowrap">
+                {m.name}
+              </Td>
               <Td dataLabel="Role">{m.role === "worker" ? `worker (${m.pool})` : "server"}</Td>
               <Td dataLabel="State">
                 <State of={m.phase} />
+                {m.message && <div className="muted">{m.message}</div>}
               </Td>
               <Td dataLabel="Version">{m.version}</Td>
               <Td dataLabel="Address">{m.address}</Td>
               <Td dataLabel="VM">{m.vmid}</Td>
               <Td dataLabel="Node">{m.node ?? "–"}</Td>
               <Td dataLabel="Size">
-                {m.cores} cores, {m.memory_mib} MiB, {m.disk_gib} GiB
+                {m.cores} cores, {m.memory_mib} MiB memory, {m.disk_gib} GiB disk
               </Td>
-              <Td dataLabel="Note">{m.message || "–"}</Td>
             </Tr>
           ))}
         </Tbody>

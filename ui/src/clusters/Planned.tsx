@@ -18,7 +18,7 @@ export function Planned({ preview }: { preview: Preview }) {
 function Refused({ preview }: { preview: Preview }) {
   const count = preview.violations.length;
   return (
-    <Alert isInline variant="danger" title={`${count === 1 ? "One thing" : `${count} things`} to correct; nothing was written`}>
+    <Alert component="h2" isInline variant="danger" title={`${count === 1 ? "One thing" : `${count} things`} to correct; nothing was written`}>
       <Violations violations={preview.violations} />
     </Alert>
   );
@@ -27,9 +27,9 @@ function Refused({ preview }: { preview: Preview }) {
 function Plan({ preview }: { preview: Preview }) {
   return (
     <>
-      <Alert isInline variant={preview.exists ? "warning" : "success"} className="after" title={title(preview)} />
+      <Alert component="h2" isInline variant={preview.exists ? "warning" : "success"} className="after" title={title(preview)} />
       {preview.not_acted_on.length > 0 && (
-        <Alert isInline variant="info" className="after" title="Kept, but not acted on by this release">
+        <Alert component="h2" isInline variant="info" className="after" title="Kept, but not acted on by this release">
           <List>
             {preview.not_acted_on.map((c) => (
               <ListItem key={c.type}>
@@ -44,7 +44,7 @@ function Plan({ preview }: { preview: Preview }) {
           <Thead>
             <Tr>
               {["Machine", "Role", "Cores", "Memory", "Disk"].map((column) => (
-                <Th key={column}>{column}</Th>
+                <Th key={column} modifier="nowrap">{column}</Th>
               ))}
             </Tr>
           </Thead>

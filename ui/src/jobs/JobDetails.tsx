@@ -34,6 +34,7 @@ export function JobDetails({ id, heading = "h2" }: { id: string; heading?: "h1" 
         <State of={job.phase} />
         <span className="muted">
           {job.steps_done} of {job.steps.length} steps begun are done · <Took from={job.started_at} to={job.ended_at} />
+          {" · "}started <Time at={job.started_at} />
           {job.requested_by && ` · asked for by ${job.requested_by}`}
         </span>
         {job.links?.engine && (
@@ -59,7 +60,9 @@ export function JobDetails({ id, heading = "h2" }: { id: string; heading?: "h1" 
         </Alert>
       )}
       <Steps job={job} />
-      <Title headingLevel="h3">Log</Title>
+      <Title headingLevel={heading === "h1" ? "h2" : "h3"} size="lg" className="earlier">
+        Log
+      </Title>
       <LogView lines={lines} />
     </>
   );
@@ -118,7 +121,7 @@ function Steps({ job }: { job: Job }) {
       <Thead>
         <Tr>
           {["Step", "State", "Started", "Took", "Attempt", "Last error"].map((title) => (
-            <Th key={title}>{title}</Th>
+            <Th key={title} modifier="nowrap">{title}</Th>
           ))}
         </Tr>
       </Thead>
@@ -141,7 +144,7 @@ function Steps({ job }: { job: Job }) {
               <State of={step.state} />
             </Td>
             <Td dataLabel="Started">
-              <Time at={step.started_at} />
+              <Time at={step.started_at} hourOnly />
             </Td>
             <Td dataLabel="Took">
               <Took from={step.started_at} to={step.ended_at} />
@@ -186,7 +189,7 @@ function LogView({ lines }: { lines: LogLine[] }) {
       {lines.length === 0 && <span className="muted">No line yet.</span>}
       {lines.map((line) => (
         <div key={line.seq} id={`line-${line.seq}`} className={lineClass(line, pointed)}>
-          <Link to={`#line-${line.seq}`} replace aria-label={`Line ${line.seq}`} title={`Link to line ${line.seq}`}>
+          <Link to={`#line-${line.seq}`} replace title={`Link to line ${line.seq}`}>
             <time dateTime={line.at}>{new Date(line.at).toLocaleTimeString()}</time>
           </Link>
           {line.text}

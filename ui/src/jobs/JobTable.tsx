@@ -11,7 +11,7 @@ export function JobTable({ jobs }: { jobs: JobSummary[] }) {
       <Thead>
         <Tr>
           {["Job", "Cluster", "State", "Started", "Took", "By"].map((title) => (
-            <Th key={title}>{title}</Th>
+            <Th key={title} modifier="nowrap">{title}</Th>
           ))}
         </Tr>
       </Thead>

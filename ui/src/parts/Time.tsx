@@ -1,14 +1,12 @@
 import { useEffect, useState } from "react";
 
-/** A moment in the browser's zone, UTC on hover; `relative` adds how long ago. */
-export function Time({ at, relative = false }: { at: string | null | undefined; relative?: boolean }) {
-  const now = useNow(relative);
+/** A moment in the browser's zone, UTC on hover; `hourOnly` where the day is told elsewhere on the page. */
+export function Time({ at, hourOnly = false }: { at: string | null | undefined; hourOnly?: boolean }) {
   if (!at) return <>–</>;
   const moment = new Date(at);
-  const shown = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
   return (
     <time dateTime={at} title={moment.toISOString()}>
-      {relative ? `${span(now - moment.getTime())} ago` : shown}
+      {moment.toLocaleString(undefined, hourOnly ? { timeStyle: "medium" } : { dateStyle: "medium", timeStyle: "medium" })}
     </time>
   );
 }
