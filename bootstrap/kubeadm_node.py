@@ -159,6 +159,17 @@ prepare_the_kernel() {
     fi
 }
 
+# A template may bring its own configuration, for a registry or a proxy: it stays when it has what a node needs.
+containerd_fits() {
+    configured=$(containerd config dump 2>/dev/null) || return 1
+    for needed in "SystemdCgroup = true" /opt/cni/bin "$sandbox"; do
+        case $configured in
+            *"$needed"*) ;;
+            *) return 1 ;;
+        esac
+    done
+}
+
 prepare_containerd() {
     version=$(containerd --version | cut -d ' ' -f 3)
     case ${version#v} in
@@ -167,12 +178,13 @@ prepare_containerd() {
     esac
     sandbox=$(kubeadm config images list --kubernetes-version "$VERSION" 2>/dev/null | grep '/pause:') ||
         fail "kubeadm does not name the image of its sandboxes"
+    systemctl enable containerd >/dev/null 2>&1 || fail "there is no unit containerd.service"
     mkdir -p "$root/etc/containerd"
     sed "s|@sandbox@|$sandbox|" "$root/etc/trilithon/containerd/$chosen" >"$state/containerd.toml"
-    systemctl enable containerd >/dev/null 2>&1 || fail "there is no unit containerd.service"
-    if cmp -s "$state/containerd.toml" "$root/etc/containerd/config.toml"; then
+    if containerd_fits || cmp -s "$state/containerd.toml" "$root/etc/containerd/config.toml"; then
         systemctl start containerd || fail "containerd does not start"
     else
+        say "containerd is configured anew"
         cp "$state/containerd.toml" "$root/etc/containerd/config.toml"
         systemctl restart containerd || fail "containerd does not start"
     fi

@@ -46,7 +46,12 @@ case $1 in
 esac
 """,
     "kubelet": 'cat "$TRILITHON_ROOT/says/kubelet-version"\n',
-    "containerd": 'cat "$TRILITHON_ROOT/says/containerd-version"\n',
+    "containerd": r"""
+case $1 in
+    --version) cat "$TRILITHON_ROOT/says/containerd-version" ;;
+    config) cat "$TRILITHON_ROOT/says/containerd-dump" 2>/dev/null ;;
+esac
+""",
     "kubectl": '[ ! -e "$TRILITHON_ROOT/says/refused" ] || { cat "$TRILITHON_ROOT/says/refused"; exit 1; }\n',
     "systemctl": '! grep -qxF -- "$*" "$TRILITHON_ROOT/says/systemctl-fails" 2>/dev/null\n',
     "modprobe": "exit 1\n",
@@ -247,6 +252,23 @@ def test_containerd_is_left_alone_when_nothing_changes(make: MakeNode) -> None:
     assert node.run().returncode != 0
     assert node.calls.count("systemctl restart containerd") == 1
     assert node.calls.count("systemctl start containerd") == 1
+
+
+@pytest.mark.parametrize("lacks", ["nothing", "SystemdCgroup = true", "/opt/cni/bin", "registry.k8s.io/pause:3.10.2"])
+def test_a_templates_own_containerd_stays_when_it_fits(make: MakeNode, lacks: str) -> None:
+    node = make("worker")
+    node.says(
+        "containerd-dump",
+        """\
+bin_dir = "/opt/cni/bin"
+sandbox_image = "registry.k8s.io/pause:3.10.2"
+SystemdCgroup = true
+""".replace(lacks, "another"),
+    )
+    assert node.run().returncode == 0
+    kept = not node.path("/etc/containerd/config.toml").exists()
+    assert kept == (lacks == "nothing")
+    assert f"systemctl {'start' if kept else 'restart'} containerd" in node.calls
 
 
 def test_swap_is_turned_off_where_there_is_some(make: MakeNode) -> None:

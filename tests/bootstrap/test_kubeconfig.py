@@ -150,4 +150,6 @@ ROWS = [row for row in MUTATIONS if row.file == FILE and row.key != WHOLE]
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_the_table_says_what_the_client_does(row: Mutation, port: int, tmp_path: Path) -> None:
     done = ask(kube_vip_config(row.change(GOOD)), port, tmp_path)
-    assert (done.returncode == 0) == (row.breaks is not Breaks.VIRTUAL_IP), done.stdout + done.stderr
+    # Without a server kubectl asks whoever listens at localhost:8080: only our server's word counts.
+    answered = done.returncode == 0 and "commonName=" in done.stdout
+    assert answered == (row.breaks is not Breaks.VIRTUAL_IP), done.stdout + done.stderr
