@@ -9,7 +9,7 @@ import type { Plugin } from "vite";
 // fails when an element of a page ever carries a class from there.
 
 /** Put together when the page runs, or set by public/theme.js; nothing spells them out. */
-const BUILT_AT_RUN_TIME = [/^pf-v6-theme-dark$/, /^pf-m-grid(-md|-lg)?$/, /^pf-m-display-/];
+const BUILT_AT_RUN_TIME = [/^pf-v6-theme-dark$/, /^pf-m-grid(-md|-lg)?$/, /^pf-m-display-/, /^pf-m-breakpoint-/, /^pf-v6-icon-/];
 /** Breakpoints that our pages and the components on them use as `{ md: … }`. */
 const BREAKPOINTS = /On(Md|Lg)$/;
 const ANY_BREAKPOINT = /On(Sm|Md|Lg|Xl|2xl)$/;

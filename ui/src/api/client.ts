@@ -1,4 +1,7 @@
-import type { Problem } from "./types";
+import type { Problem as Told } from "./types";
+
+/** A refusal of the API, or one that this page says itself because no answer of the API came. */
+type Problem = Omit<Told, "code"> & { code: string };
 
 /** A refusal or failure in the API's own words; `problem.detail` and `problem.remedy` are fit to show. */
 export class ApiProblem extends Error {
