@@ -9,9 +9,9 @@ The environment variable TRILITHON_CRASH_POINTS holds a JSON document, or the pa
 Points are `<activity>:return` (the work is done, Temporal does not know) and `<call>:before` / `<call>:lost` (a
 changing call of a client: not sent yet; answered, but nobody has seen it). `<activity> > <call>:before` is the same,
 in that activity only; `seen` tells it so. `#n` means the n-th time within a process.
-Each point fires once over all processes: what has fired is appended to `fired` with the process id and read at the
-start. `die` ends the process at once (`os._exit(70)`), `stop` is SIGSTOP, which the test ends with SIGCONT. With `seen`
-every point that is passed is appended there: so a run without faults tells which points exist.
+Each point fires once over all processes: what has fired is appended to `fired` with the process id, and read before
+another fires. `die` ends the process at once (`os._exit(70)`), `stop` is SIGSTOP, which the test ends with SIGCONT.
+With `seen` every point that is passed is appended there: so a run without faults tells which points exist.
 """
 
 import json
@@ -42,7 +42,7 @@ class CrashPoints:
         self._fired = fired
         self._seen = seen
         self._count: Counter[str] = Counter()
-        self._spent = _first_words(fired)
+        self._spent: set[str] = set()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "CrashPoints":
@@ -81,7 +81,7 @@ class CrashPoints:
         if self._seen is not None:
             _append(self._seen, f"{full}#{self._count[full]}")
         for name in dict.fromkeys(name for form in (point, full) for name in (form, f"{form}#{self._count[form]}")):
-            if name in self._spent or name not in self._die | self._stop:
+            if name not in self._die | self._stop or self._has_fired(name):
                 continue
             self._spent.add(name)
             if self._fired is not None:
@@ -90,6 +90,12 @@ class CrashPoints:
                 os._exit(EXIT_CODE)
             else:
                 os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _has_fired(self, name: str) -> bool:
+        # Read anew each time: another worker that runs beside this one may have passed it meanwhile.
+        if name not in self._spent:
+            self._spent |= _first_words(self._fired)
+        return name in self._spent
 
 
 def _caller() -> str:

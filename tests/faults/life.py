@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 from temporalio.testing import ActivityEnvironment
 
-from activities.kubernetes.cloud_config import RELEASE
+from activities.kubernetes.cloud_config import SECRET as RELEASE
 from activities.kubernetes.nodes import CONTROL_PLANE_TAINT
 from cli import laboratory
 from domain.clusters import Cluster, Outcome, WorkerPool
@@ -137,6 +137,9 @@ class Life:
         await self.thrice(names.AWAIT_API, wait)
         await self.thrice(names.CLOUD_CONTROLLER_SECRET, self.ref)
         await self.thrice(names.INSTALL_CLOUD_CONTROLLER, self.ref)
+        # A kubeadm cluster's, and the same for the API: a Secret that comes and goes.
+        await self.thrice(names.OPEN_JOINING, self.ref)
+        await self.thrice(names.CLOSE_JOINING, self.ref)
         for name in (names.AWAIT_JOINED, names.AWAIT_READY):
             await self.thrice(name, self.joins(server))
             await self.once(name, self.joins(worker))

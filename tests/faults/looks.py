@@ -86,7 +86,7 @@ class Looks:
         return bool(self.outside or (self._whole_store and self.written))
 
     def knows(self, *, writing: bool) -> bool:
-        """True where a SELECT is a look. Inside a write it is one only for activities that change nothing but the store."""
+        """True where a SELECT is a look: inside a write only for activities that change nothing but the store."""
         return not writing or self.mode == RECORD or self._whole_store
 
 
