@@ -23,6 +23,7 @@ _CHARTS = {
 """Chart -> name of the DaemonSet that it brings."""
 _DAEMONS = set(_CHARTS.values()) | {"canal", "kube-flannel", "calico"}
 _GROUP = "helm.cattle.io"
+_TWO = "two pod networks: flannel is on beside the chart's"
 
 
 def serve_chart_kinds(api: KubeApi) -> None:
@@ -101,7 +102,7 @@ def _hinders(cluster: "SimCluster", chart: str, values: dict[str, Any] | None, b
     if not bootstrap:
         return "the chart's job waits for a node that is ready: bootstrap is not set"
     if cluster.distribution == "k3s" and str(cluster.config.get("flannel-backend", "vxlan")) != "none":
-        return "two pod networks: flannel is on beside the chart's"
+        return _TWO
     if cluster.distribution == "k3s" and chart in ("tigera-operator", "calico"):
         pools = dig(values, "installation", "calicoNetwork", "ipPools", default=None) or [{"cidr": "192.168.0.0/16"}]
         ranges = split_list(cluster.config.get("cluster-cidr", "10.42.0.0/16"))
@@ -129,11 +130,21 @@ def reconcile(cluster: "SimCluster") -> None:
             cluster.api.ensure(_daemonset(daemon), "helm")
 
 
+def _installed(cluster: "SimCluster") -> bool:
+    """A pod network's DaemonSet is there, or Calico's operator, which would make one."""
+    api = cluster.api
+    return any(meta(item)["name"] in _DAEMONS for item in api.rows("daemonsets")) or any(
+        meta(item)["name"] == "tigera-operator" for item in api.rows("deployments")
+    )
+
+
 def ready(cluster: "SimCluster") -> str:
     """Why no pod network runs on the nodes, "" when one does."""
     if cluster.distribution == "k3s" and str(cluster.config.get("flannel-backend", "vxlan")) != "none":
-        return next((text for text in cluster.charts_trouble.values() if text.startswith("two pod networks")), "")
-    if any(meta(item)["name"] in _DAEMONS for item in cluster.api.rows("daemonsets")):
+        if _installed(cluster):
+            return _TWO
+        return next((text for text in cluster.charts_trouble.values() if text == _TWO), "")
+    if _installed(cluster):
         return ""
     return next((text for text in cluster.charts_trouble.values() if text), "no pod network is installed")
 

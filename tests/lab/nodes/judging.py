@@ -70,16 +70,37 @@ async def judge(row: Mutation, distribution: Distribution) -> Verdict:
             lab_programs = row.in_template
             lab.in_template = True
             first = lab.server(1)
+            await eventually(lambda: lab.node(first), _LONG)
+            await install_pod_network(lab, row, first.address)
             await eventually(lambda: lab.ready(first), _LONG)
             lab.in_template = lab_programs
             machine = (lab.server if row.machine == JOINING else lab.worker)(2, change=row.change)
             host = first.address
         # A row that is to join gets the time that a busy machine needs.
         joins = await _within(lambda: lab.node(machine, host), _LONG if row.joins else _PATIENCE)
+        if row.machine == FIRST and joins:
+            await install_pod_network(lab, row, host)
         broken = await _broken(lab, row, machine, host) if joins and row.breaks not in UNSEEN else None
         return Verdict(joins, broken, lab.log(machine))
     finally:
         await lab.close()
+
+
+async def install_pod_network(lab: Simulated, row: Mutation, host: str) -> None:
+    """What the platform does on k3s where the cluster has another pod network than k3s's own."""
+    if not row.case or lab.distribution is not Distribution.K3S:
+        return
+    name = {"cilium": "cilium", "calico": "calico-node"}[row.case]
+    labels = {"k8s-app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "agent", "image": "lab.invalid/a:1"}]}}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    answer = await lab.client(host).post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=body)
+    assert answer.status_code == 201, answer.text
 
 
 async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) -> bool:
