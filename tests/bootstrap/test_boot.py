@@ -158,9 +158,12 @@ def test_contradictions_are_refused() -> None:
         boot_data(replace(server, machine=server.machine.model_copy(update={"version": "latest"})))
 
 
-@pytest.mark.parametrize("role", ["first-server", "worker"])
-def test_systemd_accepts_the_units(role: str, tmp_path: Path) -> None:
-    units = {path: entry for path, entry in files(role, Distribution.K3S).items() if path.endswith(".service")}
+@pytest.mark.parametrize(
+    ("distribution", "role"),
+    [(Distribution.K3S, "first-server"), (Distribution.K3S, "worker"), (Distribution.KUBEADM, "first-server")],
+)
+def test_systemd_accepts_the_units(distribution: Distribution, role: str, tmp_path: Path) -> None:
+    units = {path: entry for path, entry in files(role, distribution).items() if path.endswith(".service")}
     for path, entry in units.items():
         (tmp_path / Path(path).name).write_text(entry["content"])
     command = ["systemd-analyze", "verify", "--man=no", *map(str, tmp_path.iterdir())]
