@@ -120,7 +120,10 @@ async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) ->
     if row.breaks is Breaks.CLOUD_CONTROLLER:
         return await _within(lambda: _wrongly_initialised(lab, machine, host), _LONG)
     if row.breaks is Breaks.POD_NETWORK:
-        return not await _within(lambda: _ready_in_range(lab, machine, host))
+        if not expects_broken(row):
+            return not await _within(lambda: _ready_in_range(lab, machine, host), _LONG)
+        await asyncio.sleep(_PATIENCE)  # how it is after a while: it may have been Ready before
+        return not await _ready_in_range(lab, machine, host)
     if row.breaks is Breaks.NAMES:
         name = "kube-dns" if lab.distribution is Distribution.K3S else "rke2-coredns-rke2-coredns"
         return not await _within(lambda: lab.get(f"/api/v1/namespaces/kube-system/services/{name}", host))
