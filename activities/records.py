@@ -245,7 +245,8 @@ class RecordActivities:
         """Status and conditions as the rows themselves prove them; nothing is written where nothing differs."""
         if cluster.deleting:
             await self._status(cluster, ClusterStatus.DELETING)
-            await self._condition(cluster, ConditionType.DELETING, True, Reason.IN_PROGRESS, waiting_for)
+            if not _told_by_job(cluster):
+                await self._condition(cluster, ConditionType.DELETING, True, Reason.IN_PROGRESS, waiting_for)
             return
         if finished:
             await self._status(cluster, ClusterStatus.AVAILABLE)
@@ -288,6 +289,12 @@ class RecordActivities:
 
 def _powered(machine: Machine) -> bool:
     return machine.phase.reached(Phase.STARTED) and not machine.leaving
+
+
+def _told_by_job(cluster: Cluster) -> bool:
+    """True while the job itself says what its deletion waits for: it knows the node's name, the plan does not."""
+    said = (Reason.WAITING, Reason.AWAITING_DECISION)
+    return any(c.type is ConditionType.DELETING and c.reason in said for c in cluster.conditions)
 
 
 def _busy_status(cluster: Cluster) -> ClusterStatus:

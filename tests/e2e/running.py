@@ -114,7 +114,9 @@ class Trilithon:
             check=False,
         )
         if check and done.returncode != 0:
-            raise AssertionError(f"trilithon {' '.join(arguments)} ended with {done.returncode}\n{done.stderr}{done.stdout}")
+            raise AssertionError(
+                f"trilithon {' '.join(arguments)} ended with {done.returncode}\n{done.stderr}{done.stdout}"
+            )
         return done
 
     def login(self, user: str = "admin@pve") -> None:
