@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.kubernetes.joining import OPEN_UNTIL, TOKEN_LEAST
 from bootstrap import authorities, tokens
 from domain.clusters import Cluster, ClusterStatus, Mark, Outcome
 from domain.conditions import Condition, ConditionType, Reason
@@ -86,7 +87,7 @@ class RecordActivities:
             return PlanAnswer(state=state, waiting_for="the job that the cluster now wants")
         cluster = await self._store.clusters.get(request.cluster_id)
         machines = await self._store.machines.of_cluster(cluster.id)
-        found = plan(request.kind, cluster, machines, set(request.busy))
+        found = plan(request.kind, await self._with_shut_door(cluster), machines, set(request.busy))
         by_id = {machine.id: machine for machine in machines}
         await self._keep_honest(cluster, machines, found.finished, found.waiting_for)
         return PlanAnswer(
@@ -215,6 +216,23 @@ class RecordActivities:
         except NotFound:
             return
         await self._store.clusters.forget(ref.cluster_id)
+
+    async def _with_shut_door(self, cluster: Cluster) -> Cluster:
+        """The cluster without the mark of an open door where that is about to shut by itself: it is opened again.
+
+        A job may be parked for days between two machines.
+        """
+        if Mark.JOINING_OPEN not in cluster.marks:
+            return cluster
+        try:
+            kept = await self._store.secrets.get(f"cluster/{cluster.id}", OPEN_UNTIL)
+            until = datetime.fromisoformat(kept.decode())
+        except NotFound:
+            until = self._clock()
+        if until >= self._clock() + TOKEN_LEAST:
+            return cluster
+        left = tuple(mark for mark in cluster.marks if mark is not Mark.JOINING_OPEN)
+        return cluster.model_copy(update={"marks": left})
 
     async def _report_on(self, cluster: Cluster, report: ReportJob) -> None:
         if report.phase is JobPhase.AWAITING_DECISION:

@@ -193,7 +193,10 @@ class Mark(StrEnum):
     AUTHORITIES = "authorities"
     MACHINES_RESERVED = "machines-reserved"
     API_ANSWERS = "api-answers"
+    POD_NETWORK = "pod-network"
     CLOUD_CONTROLLER = "cloud-controller"
+    JOINING_OPEN = "joining-open"
+    """kubeadm's join token is valid in the cluster. The one mark that is taken back: when the last machine joined."""
     TAINTS = "taints"
     AVAILABLE = "available"
     # deletion

@@ -77,15 +77,8 @@ def unbuilt(spec: "ClusterSpec") -> list[Condition]:
     A setting must never be dropped in silence (design.md section 3). None of these holds back Available. When a
     release builds one, its line goes and the activity that does it sets the condition instead.
     """
-    kubeadm = spec.distribution == "kubeadm"
     wanted: list[tuple[ConditionType, bool, str]] = [
         (ConditionType.VOLUMES_READY, True, "persistent volumes (the Proxmox CSI plugin and its StorageClass)"),
-        (ConditionType.POD_NETWORK_READY, kubeadm, f"{spec.cni} on kubeadm, which does not bring it itself"),
-        (
-            ConditionType.KUBE_PROXY_REPLACEMENT_READY,
-            kubeadm and spec.kube_proxy_replacement,
-            "Cilium standing in for kube-proxy on kubeadm",
-        ),
         (ConditionType.HEADLAMP_READY, spec.headlamp.enabled, "Headlamp"),
         (
             ConditionType.RANCHER_READY,

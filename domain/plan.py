@@ -6,10 +6,11 @@ One pure function answers the preview, the dry-run diff, the preflight and the r
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
-from domain.clusters import Cluster, Mark
+from domain.clusters import Cluster, Distribution, Mark
 from domain.frozen import Frozen, Payload
 from domain.jobs import JobKind
 from domain.machines import Machine, Phase, short_of
+from domain.releases import pod_network
 
 
 class StepKind(StrEnum):
@@ -24,7 +25,10 @@ class StepKind(StrEnum):
     CREATE_MACHINE = "create-machine"
     POWER_ON = "power-on"
     AWAIT_API = "await-api"
+    INSTALL_POD_NETWORK = "install-pod-network"
     INSTALL_CLOUD_CONTROLLER = "install-cloud-controller"
+    OPEN_JOINING = "open-joining"
+    CLOSE_JOINING = "close-joining"
     SET_TAINTS = "set-taints"
     AWAIT_AVAILABLE = "await-available"
     REVOKE_TOKEN = "revoke-token"  # noqa: S105
@@ -124,12 +128,37 @@ def _create(cluster: Cluster, machines: Sequence[Machine], busy: frozenset[str])
     steps += [
         _machine_step(StepKind.POWER_ON, machine, "power on")
         for machine in _turns(living, marks, busy)
-        if machine.phase is Phase.SEEDED
+        if machine.phase is Phase.SEEDED and _may_join(cluster, machine, living, marks)
     ]
     steps += _cluster_effects(cluster, living, marks)
+    steps += _joining(cluster, living, marks)
     if not steps and Mark.AVAILABLE in marks:
         return Plan(finished=True)
-    return _answer(steps, busy, _awaited(unready, marks))
+    return _answer(steps, busy, _awaited(cluster, unready, marks))
+
+
+def _may_join(cluster: Cluster, machine: Machine, living: Sequence[Machine], marks: Collection[Mark]) -> bool:
+    """False while a machine that joins by kubeadm's token would find no door: the token's Secret is not there yet."""
+    return not _by_token(cluster) or machine is living[0] or Mark.JOINING_OPEN in marks
+
+
+def _joining(cluster: Cluster, living: Sequence[Machine], marks: Collection[Mark]) -> list[Step]:
+    """Opens the door just before the first machine that needs it is powered on, and shuts it behind the last."""
+    if not _by_token(cluster) or not living:
+        return []
+    if Mark.JOINING_OPEN in marks:
+        if all(machine.phase.reached(Phase.READY) for machine in living):
+            return [_cluster_step(StepKind.CLOSE_JOINING, cluster, "take the join token away")]
+        return []
+    others = [machine for machine in living[1:] if not machine.phase.reached(Phase.READY)]
+    if Mark.API_ANSWERS in marks and living[0].phase.reached(Phase.READY) and others:
+        return [_cluster_step(StepKind.OPEN_JOINING, cluster, "let machines join by its token")]
+    return []
+
+
+def _by_token(cluster: Cluster) -> bool:
+    """kubeadm's bootstrap token is valid only while its Secret stands; the other two keep theirs."""
+    return cluster.spec.distribution is Distribution.KUBEADM
 
 
 def _turns(living: Sequence[Machine], marks: Collection[Mark], busy: frozenset[str]) -> list[Machine]:
@@ -151,6 +180,17 @@ def _turns(living: Sequence[Machine], marks: Collection[Mark], busy: frozenset[s
     return turns
 
 
+_INSTALLED: dict[Mark, tuple[StepKind, str]] = {
+    Mark.POD_NETWORK: (StepKind.INSTALL_POD_NETWORK, "install its pod network"),
+    Mark.CLOUD_CONTROLLER: (StepKind.INSTALL_CLOUD_CONTROLLER, "install the cloud controller manager"),
+}
+
+
+def _add_ons(cluster: Cluster) -> tuple[Mark, ...]:
+    """What we install in it; the pod network only where the distribution does not bring the chosen one."""
+    return (*((Mark.POD_NETWORK,) if pod_network(cluster.spec) else ()), Mark.CLOUD_CONTROLLER)
+
+
 def _cluster_effects(cluster: Cluster, living: Sequence[Machine], marks: Collection[Mark]) -> list[Step]:
     """What is done inside the cluster, as far as its machines have come.
 
@@ -166,8 +206,9 @@ def _cluster_effects(cluster: Cluster, living: Sequence[Machine], marks: Collect
     if Mark.API_ANSWERS not in marks:
         if servers and servers[0].phase.reached(Phase.STARTED):
             steps.append(_cluster_step(StepKind.AWAIT_API, cluster, f"wait for the API server of {servers[0].name}"))
-    elif Mark.CLOUD_CONTROLLER not in marks:
-        steps.append(_cluster_step(StepKind.INSTALL_CLOUD_CONTROLLER, cluster, "install the cloud controller manager"))
+    elif missing := [mark for mark in _add_ons(cluster) if mark not in marks]:
+        # Side by side: neither needs the other, and no node is Ready without both.
+        steps += [_cluster_step(_INSTALLED[mark][0], cluster, _INSTALLED[mark][1]) for mark in missing]
     elif Mark.TAINTS not in marks:
         if servers_ready and a_worker_ready:
             what = "keep workloads off its servers" if workers else "let workloads run on its servers"
@@ -178,13 +219,13 @@ def _cluster_effects(cluster: Cluster, living: Sequence[Machine], marks: Collect
     return steps
 
 
-def _awaited(unready: Sequence[Machine], marks: Collection[Mark]) -> str:
+def _awaited(cluster: Cluster, unready: Sequence[Machine], marks: Collection[Mark]) -> str:
     if unready:
         names = ", ".join(machine.name for machine in unready[:3])
         more = f" and {len(unready) - 3} more" if len(unready) > 3 else ""
         return f"{names}{more} to become Ready"
-    wanted = (Mark.API_ANSWERS, Mark.CLOUD_CONTROLLER, Mark.TAINTS, Mark.AVAILABLE)
-    return next((f"{mark}" for mark in wanted if mark not in marks), "")
+    wanted = (Mark.API_ANSWERS, *_add_ons(cluster), Mark.TAINTS, Mark.AVAILABLE)
+    return next((f"{mark}" for mark in wanted if mark not in marks), "the join token to be taken away")
 
 
 # After the machines, one by one: the pool carries the ACLs, and our own rights on it, so it goes last

@@ -9,6 +9,7 @@ from domain.clusters import Cluster, Mark
 from domain.jobs import JobKind
 from domain.machines import Machine, MachineDraft, Phase, drafts, identities
 from domain.plan import Step, StepKind, plan
+from domain.releases import pod_network
 
 _MARKS: dict[StepKind, Mark] = {
     StepKind.MAKE_AUTHORITIES: Mark.AUTHORITIES,
@@ -18,7 +19,9 @@ _MARKS: dict[StepKind, Mark] = {
     StepKind.GRANT_RIGHTS: Mark.RIGHTS,
     StepKind.RESERVE_MACHINES: Mark.MACHINES_RESERVED,
     StepKind.AWAIT_API: Mark.API_ANSWERS,
+    StepKind.INSTALL_POD_NETWORK: Mark.POD_NETWORK,
     StepKind.INSTALL_CLOUD_CONTROLLER: Mark.CLOUD_CONTROLLER,
+    StepKind.OPEN_JOINING: Mark.JOINING_OPEN,
     StepKind.SET_TAINTS: Mark.TAINTS,
     StepKind.AWAIT_AVAILABLE: Mark.AVAILABLE,
     StepKind.REVOKE_TOKEN: Mark.TOKEN_REVOKED,
@@ -72,6 +75,9 @@ def after(step: Step, cluster: Cluster, machines: Sequence[Machine]) -> tuple[Cl
             Machine(**draft.model_dump(), cluster_id=cluster.id, vmid=last + 1 + i, address="")
             for i, draft in enumerate(_missing(cluster, machines))
         ]
+    if step.kind is StepKind.CLOSE_JOINING:
+        left = tuple(mark for mark in cluster.marks if mark is not Mark.JOINING_OPEN)
+        return cluster.model_copy(update={"marks": left}), machines
     if step.kind in _MARKS:
         return _marked(cluster, _MARKS[step.kind]), machines
     reached = _PHASES.get(step.kind, Phase.RESERVED)
@@ -84,8 +90,10 @@ def after(step: Step, cluster: Cluster, machines: Sequence[Machine]) -> tuple[Cl
 
 
 def _joined(cluster: Cluster, machines: Sequence[Machine]) -> list[Machine]:
-    """Started machines become Ready by themselves, though none before the cloud controller initialises nodes."""
-    ready = Mark.CLOUD_CONTROLLER in cluster.marks
+    """Started machines become Ready by themselves, though none before it has a pod network and is initialised."""
+    ready = Mark.CLOUD_CONTROLLER in cluster.marks and (
+        Mark.POD_NETWORK in cluster.marks or not pod_network(cluster.spec)
+    )
     return [
         machine.model_copy(update={"phase": Phase.READY})
         if ready and machine.phase.reached(Phase.STARTED) and not machine.phase.reached(Phase.READY)

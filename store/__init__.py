@@ -5,6 +5,7 @@ transaction; times come from the injected clock and are timezone-aware UTC. Erro
 """
 
 from store.audit import AuditEntry
+from store.charts import used_by
 from store.clusters import Revision
 from store.errors import (
     AlreadyExists,
@@ -50,4 +51,5 @@ __all__ = [
     "open_store",
     "scrypt_hash",
     "session_id",
+    "used_by",
 ]

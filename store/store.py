@@ -4,6 +4,7 @@ from sqlalchemy import select, update
 
 from store import tables
 from store.audit import Audit
+from store.charts import Charts
 from store.clusters import Clusters
 from store.database import Clock, Database, make_engine
 from store.feed import Change, Feed
@@ -27,6 +28,7 @@ class Store:
         self.machines = Machines(database)
         self.sites = Sites(database)
         self.templates = Templates(database)
+        self.charts = Charts(database)
         self.jobs = Jobs(database)
         self.secrets = Secrets(database, key)
         self.audit = Audit(database)

@@ -334,6 +334,19 @@ idempotency = Table(
     Index("ix_idempotency_at", "at"),
 )
 
+charts = Table(
+    "charts",
+    metadata,
+    Column("name", String(255), nullable=False),
+    Column("version", String(64), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("source", Text, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("name", "version"),
+)
+
 changes = Table(
     "changes",
     metadata,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from activities.helm.activities import HelmActivities
+from activities.helm import ChartShelf, HelmActivities, Releasing
 from activities.kubernetes import KubernetesActivities
 from activities.kubernetes.reach import ClusterReach
 from activities.proxmox import ProxmoxActivities, SiteClients
@@ -43,7 +43,7 @@ class Outfit:
             Watching(store, self._sites),
             SelfTesting(store, self._sites),
             KubernetesActivities(store, self._reach, self._sites.of, connect_as, clock),
-            HelmActivities(store, self._reach, ChartFolder(charts), crossing),
+            HelmActivities(store, Releasing(self._reach, ChartShelf(store, ChartFolder(charts)), crossing)),
         )
 
     def activities(self) -> list[Activity]:

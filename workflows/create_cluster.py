@@ -17,6 +17,9 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     StepKind.ENSURE_USER: (names.ENSURE_USER,),
     StepKind.ENSURE_TOKEN: (names.ENSURE_TOKEN,),
     StepKind.GRANT_RIGHTS: (names.GRANT_RIGHTS,),
+    StepKind.INSTALL_POD_NETWORK: (names.INSTALL_POD_NETWORK,),
+    StepKind.OPEN_JOINING: (names.OPEN_JOINING,),
+    StepKind.CLOSE_JOINING: (names.CLOSE_JOINING,),
     StepKind.INSTALL_CLOUD_CONTROLLER: (names.CLOUD_CONTROLLER_SECRET, names.INSTALL_CLOUD_CONTROLLER),
     StepKind.SET_TAINTS: (names.SET_TAINTS,),
 }

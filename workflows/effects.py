@@ -34,7 +34,7 @@ Waiting = Callable[[str], None]
 
 MAX_PAUSE = 60.0
 """Longest pause in seconds between two looks at something that is waited for: or days of waiting fill the history."""
-LONG = {names.INSTALL_CLOUD_CONTROLLER: 300.0, names.UPLOAD_SEED: 120.0}
+LONG = {names.INSTALL_CLOUD_CONTROLLER: 300.0, names.INSTALL_POD_NETWORK: 300.0, names.UPLOAD_SEED: 120.0}
 """Effects whose one attempt may take longer than `limits.effect`, in seconds: Helm's hooks, a thin line."""
 TASK_TRIES = 3
 """How often a task that ended with an error is followed by another look before a person is asked."""
@@ -64,7 +64,10 @@ WORDS = {
     names.GRANT_RIGHTS: "grant the cluster's rights",
     names.AWAIT_API: "wait for the first server's API",
     names.CLOUD_CONTROLLER_SECRET: "give the cloud controller its token",
+    names.INSTALL_POD_NETWORK: "install the pod network",
     names.INSTALL_CLOUD_CONTROLLER: "install the cloud controller",
+    names.OPEN_JOINING: "let machines join by its token",
+    names.CLOSE_JOINING: "take the join token away",
     names.SET_TAINTS: "set taints",
     names.AWAIT_AVAILABLE: "wait until it is Available",
     names.REVOKE_TOKEN: "revoke the cluster's token",

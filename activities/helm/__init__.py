@@ -1,5 +1,7 @@
 """Releases of charts in a cluster."""
 
 from activities.helm.activities import HelmActivities
+from activities.helm.releasing import Releasing
+from activities.helm.shelf import ChartAbsent, ChartShelf
 
-__all__ = ["HelmActivities"]
+__all__ = ["ChartAbsent", "ChartShelf", "HelmActivities", "Releasing"]

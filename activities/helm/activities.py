@@ -1,23 +1,16 @@
 """The activities that bring Helm releases about."""
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
 
-import activities.journal as journal
-from activities.kubernetes.cloud_config import CHART, NAMESPACE, RELEASE, chart_values
-from activities.kubernetes.reach import API_PORT, ClusterReach
-from bootstrap.authorities import KeyPair, kubeconfig
-from clients.charts import ChartFolder, ChartMissing, Helm
-from clients.crossings import UNWATCHED, Crossing
-from clients.kubernetes import KubernetesClient
-from domain.clusters import Cluster, Mark
+from activities.helm.releasing import Releasing
+from domain.clusters import Mark
+from domain.conditions import Condition, ConditionType, Reason
 from domain.contracts import activities as names
 from domain.contracts.activities import ClusterRef
+from domain.releases import Part, releases_of
 from store import Store
 
-_DEPLOYED = "deployed"
-HELM_LIMIT = 60.0
-"""Seconds for one Helm call; a release that needs longer to settle is waited for by looking at its objects."""
+_MARKS = {Part.POD_NETWORK: Mark.POD_NETWORK, Part.CLOUD_CONTROLLER: Mark.CLOUD_CONTROLLER}
 
 
 class HelmActivities:
@@ -25,16 +18,29 @@ class HelmActivities:
 
     Args:
         store: the store.
-        reach: the way to each cluster's API servers.
-        charts: the folder of charts.
-        crossing: told of every mutating call (crash-point tests).
+        releasing: how a release is brought about.
     """
 
-    def __init__(self, store: Store, reach: ClusterReach, charts: ChartFolder, crossing: Crossing = UNWATCHED) -> None:
+    def __init__(self, store: Store, releasing: Releasing) -> None:
         self._store = store
-        self._reach = reach
-        self._charts = charts
-        self._crossing = crossing
+        self._releasing = releasing
+
+    @activity.defn(name=names.INSTALL_POD_NETWORK)
+    async def install_pod_network(self, ref: ClusterRef) -> None:
+        """Installs the pod network that the spec chooses, where the distribution does not bring it.
+
+        Effect: the releases of `domain.releases.pod_network`.
+        Key: each release's name; a digest of chart and values is its label.
+        Done-when: the newest revisions are deployed with these charts and values.
+        Final: a chart is neither in the cache nor in the chart folder, or Helm refuses chart or values.
+        """
+        if Mark.POD_NETWORK not in (await self._store.clusters.get(ref.cluster_id)).marks:
+            message = "The pod network is being installed."
+            condition = Condition(
+                type=ConditionType.POD_NETWORK_READY, status=False, reason=Reason.WAITING, message=message
+            )
+            await self._store.clusters.set_condition(ref.cluster_id, condition)
+        await self._install(ref, Part.POD_NETWORK)
 
     @activity.defn(name=names.INSTALL_CLOUD_CONTROLLER)
     async def install_cloud_controller(self, ref: ClusterRef) -> None:
@@ -43,29 +49,13 @@ class HelmActivities:
         Effect: the release `proxmox-cloud-controller-manager` in `kube-system`.
         Key: the release's name; a digest of chart and values is its label.
         Done-when: the newest revision is deployed with this chart and these values.
-        Final: the chart is not in the chart folder.
+        Final: the chart is neither in the cache nor in the chart folder, or Helm refuses chart or values.
         """
+        await self._install(ref, Part.CLOUD_CONTROLLER)
+
+    async def _install(self, ref: ClusterRef, part: Part) -> None:
         cluster = await self._store.clusters.get(ref.cluster_id)
         machines = await self._store.machines.of_cluster(cluster.id)
-        try:
-            chart = self._charts.find(CHART)
-        except ChartMissing as error:
-            raise ApplicationError(str(error), type="ChartMissing", non_retryable=True) from None
-        client = await self._reach.any(cluster, machines)
-        helm = Helm(await self._kubeconfig(cluster, client), limit=HELM_LIMIT, crossing=self._crossing)
-        release = await helm.ensure(RELEASE, NAMESPACE, str(chart.path), chart_values(), version=chart.version)
-        if release.status != _DEPLOYED:
-            raise ApplicationError(f"The release {RELEASE} is {release.status}", type="ReleaseFailed")
-        await journal.log(f"{RELEASE}: revision {release.revision} of {release.chart} is deployed")
-        await self._store.clusters.add_marks(cluster.id, Mark.CLOUD_CONTROLLER)
-
-    async def _kubeconfig(self, cluster: Cluster, client: KubernetesClient) -> str:
-        """A kubeconfig for the API server that answers now; it lives in this process's memory and in Helm's."""
-        identity = await self._reach.identity(cluster)
-        return kubeconfig(
-            client.server if client.server else f"https://{cluster.spec.endpoint}:{API_PORT}",
-            identity.ca.encode(),
-            KeyPair(identity.certificate.encode(), identity.key.encode()),
-            cluster=cluster.name,
-            user="trilithon",
-        )
+        for release in releases_of(cluster.spec, part):
+            await self._releasing.ensure_release(cluster, machines, release)
+        await self._store.clusters.add_marks(cluster.id, _MARKS[part])

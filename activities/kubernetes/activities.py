@@ -14,8 +14,10 @@ from activities import journal
 from activities.kubernetes import nodes as node_facts
 from activities.kubernetes.cloud_config import CONFIG_KEY, NAMESPACE, SECRET, cloud_config
 from activities.kubernetes.evidence import gather
+from activities.kubernetes.joining import Joining
 from activities.kubernetes.reach import ClusterReach
-from clients.kubernetes import KubernetesError
+from activities.kubernetes.workloads import release_unready
+from clients.kubernetes import KubernetesClient, KubernetesError
 from clients.proxmox import ApiToken, ProxmoxClient, ProxmoxError, Refused
 from domain.clusters import Cluster, ClusterStatus, Mark
 from domain.conditions import Condition, ConditionType, Reason
@@ -23,6 +25,7 @@ from domain.contracts import activities as names
 from domain.contracts.activities import ClusterRef, ClusterWait, JoinWait
 from domain.diagnosis import Evidence, diagnose
 from domain.machines import Machine, Phase
+from domain.releases import Part, releases, releases_of
 from domain.sites import Site
 from store import Store
 
@@ -31,7 +34,7 @@ _ASK_MACHINE_EVERY = 5.0
 _LOOK_EVERY = 0.5
 
 
-class KubernetesActivities:
+class KubernetesActivities(Joining):
     """Effects and waits on the clusters of this worker's sites.
 
     Args:
@@ -50,11 +53,9 @@ class KubernetesActivities:
         connect_as: Callable[[Site, ApiToken], ProxmoxClient],
         clock: Callable[[], datetime],
     ) -> None:
-        self._store = store
-        self._reach = reach
+        super().__init__(store, reach, clock)
         self._connect = connect
         self._connect_as = connect_as
-        self._clock = clock
 
     @activity.defn(name=names.AWAIT_API)
     async def await_api(self, wait: ClusterWait) -> None:
@@ -126,7 +127,8 @@ class KubernetesActivities:
             if node is None:
                 return f"node {machine.name} is not registered"
             if not node_facts.ready(node):
-                return f"node {machine.name} is not Ready: {node_facts.not_ready_because(node)}"
+                why = f"node {machine.name} is not Ready: {node_facts.not_ready_because(node)}"
+                return f"{why} {await self._network_trouble(cluster, client)}".rstrip()
             if not node_facts.initialised(node):
                 now = asyncio.get_running_loop().time()
                 if now - tested > _ASK_MACHINE_EVERY:
@@ -195,7 +197,8 @@ class KubernetesActivities:
 
         Effect: none outside; conditions, status and the Available mark.
         Key: the cluster.
-        Done-when: the API answers at the virtual IP, every wanted node is Ready, initialised and at its version.
+        Done-when: the API answers at the virtual IP, every wanted node is Ready, initialised and at its version, and
+            the DaemonSets of what we installed are ready on all of them.
         Final: the time limit has passed.
         """
         cluster, machines = await self._load(wait.cluster_id)
@@ -217,16 +220,22 @@ class KubernetesActivities:
                     return f"node {machine.name} is not initialised by the cloud controller"
                 if node_facts.kubelet_version(node) != machine.version:
                     return f"node {machine.name} runs {node_facts.kubelet_version(node)}, wanted {machine.version}"
-            return None
+            try:
+                return await release_unready(client, releases(cluster.spec)) or None
+            except KubernetesError as error:
+                return f"the add-ons cannot be looked at: {error}"
 
         await self._until(look, wait.limit, cluster, None, ask_machine=False)
-        for kind in (
+        kinds = [
             ConditionType.CONTROL_PLANE_READY,
             ConditionType.WORKERS_READY,
             ConditionType.POD_NETWORK_READY,
             ConditionType.CLOUD_CONTROLLER_READY,
             ConditionType.AVAILABLE,
-        ):
+        ]
+        if cluster.spec.kube_proxy_replacement:
+            kinds.append(ConditionType.KUBE_PROXY_REPLACEMENT_READY)
+        for kind in kinds:
             await self._store.clusters.set_condition(cluster.id, Condition(type=kind, status=True, reason=Reason.READY))
         await self._store.clusters.set_status(cluster.id, ClusterStatus.AVAILABLE)
         await self._store.clusters.add_marks(cluster.id, Mark.AVAILABLE)
@@ -279,6 +288,24 @@ class KubernetesActivities:
         client = await self._connect(site)
         return await gather(client, current, cluster.spec.distribution, met)
 
+    async def _network_trouble(self, cluster: Cluster, client: KubernetesClient) -> str:
+        """Why the pod network that we installed is not ready; kept as its condition. Empty where nothing is wrong."""
+        ours = releases_of(cluster.spec, Part.POD_NETWORK)
+        try:
+            text = await release_unready(client, ours)
+        except KubernetesError:
+            return ""
+        if ours:
+            # Ready with no text: each node's own pod runs, and its kubelet has not noticed yet.
+            condition = Condition(
+                type=ConditionType.POD_NETWORK_READY,
+                status=not text,
+                reason=Reason.WAITING if text else Reason.READY,
+                message=text,
+            )
+            await self._store.clusters.set_condition(cluster.id, condition)
+        return text
+
     async def _test_token(self, cluster: Cluster, machines: Sequence[Machine]) -> None:
         """Tests the cluster's own token: nothing in the Kubernetes API ever tells that it is wrong.
 
@@ -322,9 +349,6 @@ class KubernetesActivities:
         raw = (await self._store.secrets.get(f"cluster/{cluster.id}", "proxmox-token")).decode()
         token_id, _, secret = raw.partition("=")
         return ApiToken(token_id, secret)
-
-    async def _load(self, cluster_id: str) -> tuple[Cluster, list[Machine]]:
-        return await self._store.clusters.get(cluster_id), await self._store.machines.of_cluster(cluster_id)
 
 
 def _configuration(secret: dict[str, Any] | None) -> str | None:

@@ -1,21 +1,18 @@
-"""What the Proxmox VE cloud controller manager is given: its configuration and the values of its chart.
+"""What the Proxmox VE cloud controller manager is given: its configuration (its chart: domain.releases).
 
-Source: facts/proxmox-addons.md B (run against the real one) and the chart's own documentation.
+Source: facts/proxmox-addons.md B (run against the real one).
 """
-
-from typing import Any
 
 import yaml
 
 from clients.proxmox import ApiToken
+from domain.releases import CLOUD_CONTROLLER_KEY as CONFIG_KEY
+from domain.releases import CLOUD_CONTROLLER_SECRET as SECRET
 from domain.sites import Site
 
-RELEASE = "proxmox-cloud-controller-manager"
-CHART = "proxmox-cloud-controller-manager"
+__all__ = ["CONFIG_KEY", "NAMESPACE", "SECRET", "cloud_config"]
+
 NAMESPACE = "kube-system"
-SECRET = "proxmox-cloud-controller-manager"  # noqa: S105 - the Secret's name
-CONFIG_KEY = "config.yaml"
-"""Where in the Secret the configuration lies."""
 
 
 def cloud_config(site: Site, token: ApiToken) -> str:
@@ -39,28 +36,3 @@ def cloud_config(site: Site, token: ApiToken) -> str:
         },
         sort_keys=False,
     )
-
-
-def chart_values() -> dict[str, Any]:
-    """Values of the controller's chart.
-
-    A DaemonSet on the host network runs before any pod network does. The control-plane label has different values in
-    the distributions, so the affinity asks for its existence. The Secret is made by us beforehand.
-    """
-    return {
-        "useDaemonSet": True,
-        "existingConfigSecret": SECRET,
-        "existingConfigSecretKey": CONFIG_KEY,
-        "enabledControllers": ["cloud-node", "cloud-node-lifecycle"],
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [
-                        {"matchExpressions": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]}
-                    ]
-                }
-            }
-        },
-        "nodeSelector": None,
-        "tolerations": [{"operator": "Exists"}],
-    }

@@ -5,6 +5,6 @@ for ever (facts: measured, neither cancel nor its own timeout ends it); a proces
 """
 
 from clients.charts.folder import Chart, ChartFolder, ChartMissing
-from clients.charts.helm import Helm, HelmError, HelmTimeout, Release
+from clients.charts.helm import Helm, HelmError, HelmTimeout, Release, ReleaseObject
 
-__all__ = ["Chart", "ChartFolder", "ChartMissing", "Helm", "HelmError", "HelmTimeout", "Release"]
+__all__ = ["Chart", "ChartFolder", "ChartMissing", "Helm", "HelmError", "HelmTimeout", "Release", "ReleaseObject"]

@@ -11,10 +11,10 @@ import yaml
 class ChartMissing(Exception):
     """No chart of that name is in the folder."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, version: str = "") -> None:
         super().__init__(
-            f"The chart {name} is not in {folder}. Put {name}-<version>.tgz there, or start Trilithon with the chart "
-            "folder that holds it."
+            f"The chart {name} is not in {folder}. Put {name}-{version or '<version>'}.tgz there, or start Trilithon "
+            "with the chart folder that holds it."
         )
         self.name = name
 
@@ -42,15 +42,15 @@ class ChartFolder:
         found = [chart for path in sorted(self._folder.iterdir()) if (chart := _read(path)) is not None]
         return sorted(found, key=lambda chart: (chart.name, chart.version))
 
-    def find(self, name: str) -> Chart:
-        """The chart called `name`; the last version where several are there.
+    def find(self, name: str, version: str = "") -> Chart:
+        """The chart called `name`, of that version; the last one where none is asked for and several are there.
 
         Raises:
             ChartMissing: none is.
         """
-        charts = [chart for chart in self.all() if chart.name == name]
+        charts = [chart for chart in self.all() if chart.name == name and version in ("", chart.version)]
         if not charts:
-            raise ChartMissing(name, self._folder)
+            raise ChartMissing(name, self._folder, version)
         return charts[-1]
 
 

@@ -9,12 +9,33 @@ from typing import Any
 from clients.crossings import UNWATCHED, Crossing
 
 
+@dataclass(frozen=True)
+class ReleaseObject:
+    """One object of a release, by its name."""
+
+    kind: str
+    name: str
+    namespace: str
+
+
 class HelmError(Exception):
-    """Helm refused; the text is its own, one line."""
+    """Helm refused; the text is its own, one line.
+
+    `final`: the chart or its values are wrong, and no repetition mends that. `objects` are those of the release that
+    failed, where Helm got that far.
+    """
+
+    def __init__(self, text: str, *, final: bool = False, objects: tuple[ReleaseObject, ...] = ()) -> None:
+        super().__init__(text)
+        self.final = final
+        self.objects = objects
 
 
 class HelmTimeout(HelmError):
     """Helm did not answer within the limit and its process was killed. The release is looked at by the next try."""
+
+
+_FINAL = ("HelmChartInvalidError", "HelmChartLoadError", "HelmRenderError", "HelmValuesError")
 
 
 @dataclass(frozen=True)
@@ -47,14 +68,14 @@ class Helm:
 
     async def find(self, name: str, namespace: str) -> Release | None:
         """The release's newest revision, or None."""
-        answer = await self._call({"do": "find", "name": name, "namespace": namespace})
+        answer = (await self._call({"do": "find", "name": name, "namespace": namespace}))["release"]
         return _release(answer) if answer else None
 
     async def ensure(self, name: str, namespace: str, chart: str, values: dict[str, Any], *, version: str) -> Release:
         """Installs or upgrades the release so that it runs `chart` with `values`.
 
         The newest revision is looked at first: the same chart and values, deployed, are left alone; a release left
-        pending by a killed process is taken back to its last deployed revision (or removed where there is none).
+        half done by a killed process is taken back to its last deployed revision (or removed where there is none).
 
         Raises:
             HelmError: Helm or the API server refused.
@@ -64,7 +85,17 @@ class Helm:
         self._crossing.before("helm ensure")
         answer = await self._call({**order, "version": version})
         self._crossing.after("helm ensure")
-        return _release(answer)
+        return _release(answer["release"])
+
+    async def render(self, name: str, namespace: str, chart: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+        """The chart's objects with these values; no cluster is asked.
+
+        Raises:
+            HelmError: the chart or its values are wrong.
+            HelmTimeout: no answer within the limit.
+        """
+        order = {"do": "render", "name": name, "namespace": namespace, "chart": chart, "values": values}
+        return list((await self._call(order))["objects"])
 
     async def _call(self, order: dict[str, Any]) -> dict[str, Any]:
         process = await asyncio.create_subprocess_exec(
@@ -91,8 +122,9 @@ class Helm:
             raise HelmError(f"Helm ended with code {process.returncode}: {last[-1] if last else 'no text'}")
         answer = json.loads(out)
         if "error" in answer:
-            raise HelmError(str(answer["error"]))
-        return dict(answer["release"] or {})
+            objects = tuple(ReleaseObject(**one) for one in answer.get("of") or ())
+            raise HelmError(str(answer["error"]), final=answer.get("kind") in _FINAL, objects=objects)
+        return dict(answer)
 
 
 def _release(answer: dict[str, Any]) -> Release:

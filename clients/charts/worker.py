@@ -8,7 +8,11 @@ import hashlib
 import json
 import os
 import sys
+import threading
+import time
 from typing import Any
+
+import yaml
 
 MANAGER = "trilithon-helm"
 LABEL = "trilithon-values"
@@ -18,6 +22,7 @@ LABEL = "trilithon-values"
 def main() -> None:
     """Reads the order, does it, prints `{"release": ...}` or `{"error": ...}`."""
     sys.argv[0] = MANAGER
+    _die_with_parent()
     order = json.load(sys.stdin)
     import helm_python as helm
 
@@ -25,13 +30,64 @@ def main() -> None:
     os.write(descriptor, order["kubeconfig"].encode())
     path = f"/proc/self/fd/{descriptor}"
     try:
-        with helm.Config(namespace=order["namespace"], kubeconfig_path=path) as config:
-            answer: dict[str, Any] = {"release": _do(helm, config, order)}
+        if order["do"] == "render":
+            answer: dict[str, Any] = {"objects": _rendered(helm, order)}
+        else:
+            with helm.Config(namespace=order["namespace"], kubeconfig_path=path) as config:
+                answer = _released(helm, config, order)
     except helm.HelmError as error:
-        answer = {"error": " ".join(str(error).split())}
+        answer = _refusal(error)
     sys.stdout.write(json.dumps(answer))
     sys.stdout.flush()
     os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Ends this process when whoever started it has died: two Helms at one release would undo each other."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _released(helm: Any, config: Any, order: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"release": _do(helm, config, order)}
+    except helm.HelmError as error:
+        # What the failed release consists of, so that somebody can look which of its objects is the trouble.
+        try:
+            objects = _objects(config.status(order["name"]).get("manifest") or "")
+        except helm.HelmError:
+            objects = []
+        return {**_refusal(error), "of": objects}
+
+
+def _refusal(error: Exception) -> dict[str, Any]:
+    return {"error": " ".join(str(error).split()), "kind": type(error).__name__}
+
+
+def _rendered(helm: Any, order: dict[str, Any]) -> list[dict[str, Any]]:
+    chart = helm.Chart.load(order["chart"])
+    texts = chart.render(order["values"], name=order["name"], namespace=order["namespace"], is_install=True)
+    found = [document for text in texts.values() for document in yaml.safe_load_all(text)]
+    found += [document for crd in chart.crds() for document in yaml.safe_load_all(crd.get("data") or "")]
+    return [document for document in found if isinstance(document, dict)]
+
+
+def _objects(manifest: str) -> list[dict[str, str]]:
+    found = [document for document in yaml.safe_load_all(manifest) if isinstance(document, dict)]
+    return [
+        {
+            "kind": str(document.get("kind", "")),
+            "name": str((document.get("metadata") or {}).get("name", "")),
+            "namespace": str((document.get("metadata") or {}).get("namespace", "")),
+        }
+        for document in found
+    ]
 
 
 def _do(helm: Any, config: Any, order: dict[str, Any]) -> dict[str, Any] | None:
@@ -41,7 +97,7 @@ def _do(helm: Any, config: Any, order: dict[str, Any]) -> dict[str, Any] | None:
         return newest
     digest = _digest(order)
     limit = max(5, int(order["limit"]) - 5)
-    if newest is not None and str(newest.get("status", "")).startswith("pending"):
+    if newest is not None and _stuck(config, name, str(newest.get("status", ""))):
         newest = _mend(helm, config, name)
     if newest is not None and newest.get("status") == "deployed" and (newest.get("labels") or {}).get(LABEL) == digest:
         return newest
@@ -53,9 +109,20 @@ def _do(helm: Any, config: Any, order: dict[str, Any]) -> dict[str, Any] | None:
     return _summary(done)
 
 
+def _stuck(config: Any, name: str, status: str) -> bool:
+    """True where neither install nor upgrade would work: half done, or failed with nothing to go on from."""
+    if status.startswith("pending") or status == "uninstalling":
+        return True
+    return status == "failed" and not _deployed(config, name)
+
+
+def _deployed(config: Any, name: str) -> list[dict[str, Any]]:
+    return [r for r in config.history(name) if r.get("status") in ("deployed", "superseded")]
+
+
 def _mend(helm: Any, config: Any, name: str) -> dict[str, Any] | None:
     """A release left pending by a process that died: back to what was deployed, or away where nothing was."""
-    deployed = [r for r in config.history(name) if r.get("status") in ("deployed", "superseded")]
+    deployed = _deployed(config, name)
     if deployed:
         config.rollback(name, version=int(deployed[-1].get("revision", deployed[-1].get("version", 0))))
     else:

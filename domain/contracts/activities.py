@@ -204,6 +204,9 @@ AWAIT_READY = "kubernetes.await_ready"  # JoinWait -> None; Lane.WAIT; Ready and
 SET_TAINTS = "kubernetes.set_taints"  # ClusterRef -> None; Lane.SITE
 AWAIT_AVAILABLE = "kubernetes.await_available"  # ClusterWait -> None; Lane.WAIT; through the virtual IP
 CLOUD_CONTROLLER_SECRET = "kubernetes.cloud_controller_secret"  # ClusterRef -> None; Lane.SITE  # noqa: S105
+OPEN_JOINING = "kubernetes.open_joining"  # ClusterRef -> None; Lane.SITE; kubeadm's join token is valid
+CLOSE_JOINING = "kubernetes.close_joining"  # ClusterRef -> None; Lane.SITE
+INSTALL_POD_NETWORK = "helm.install_pod_network"  # ClusterRef -> None; Lane.SITE
 INSTALL_CLOUD_CONTROLLER = "helm.install_cloud_controller"  # ClusterRef -> None; Lane.SITE
 
 LANES: dict[str, Lane] = {
@@ -229,6 +232,7 @@ FINAL_ERRORS = (
     "RightMissing",
     "TokenRefused",
     "ChartMissing",
+    "ReleaseRefused",
     "TemplateMissing",
     "EpochChanged",
     "JoinFailed",

@@ -29,7 +29,6 @@ def test_volumes_are_always_said() -> None:
         ({"proxmox_ha": True}, ConditionType.HIGH_AVAILABILITY_READY),
         ({"upgrades": Upgrades(mode=UpgradeMode.PATCH)}, ConditionType.UPGRADES_READY),
         ({"oidc": (PROVIDER,)}, ConditionType.IDENTITY_READY),
-        ({"distribution": Distribution.KUBEADM, "cni": Cni.CILIUM}, ConditionType.POD_NETWORK_READY),
     ],
 )
 def test_each_setting_has_its_condition(changes, kind) -> None:
@@ -45,6 +44,7 @@ def test_each_setting_has_its_condition(changes, kind) -> None:
         {"cni": Cni.CALICO},
         {"cni": Cni.CILIUM, "kube_proxy_replacement": True},
         {"distribution": Distribution.K3S, "cni": Cni.CILIUM},
+        {"distribution": Distribution.KUBEADM, "cni": Cni.CILIUM, "kube_proxy_replacement": True},
         {"distribution": Distribution.K3S, "cni": Cni.FLANNEL},
         {"distribution": Distribution.K3S},
     ],
@@ -65,4 +65,4 @@ def test_one_condition_of_a_type() -> None:
             oidc=(PROVIDER,),
         )
     )
-    assert len({one.type for one in everything}) == len(everything) == 8
+    assert len({one.type for one in everything}) == len(everything) == 6

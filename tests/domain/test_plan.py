@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.clusters import Cluster, Mark
+from domain.clusters import Cluster, Cni, Distribution, Mark
 from domain.jobs import JobKind
 from domain.machines import Machine, Phase
 from domain.plan import Plan, Step, StepKind, in_order, plan
+from domain.releases import pod_network
 from domain.walk import after, walk
 from tests.domain.builders import cluster, machines, spec
 
@@ -18,6 +19,15 @@ GROUNDWORK = (Mark.AUTHORITIES, Mark.POOL, Mark.USER, Mark.TOKEN, Mark.RIGHTS, M
 LIVING = [phase for phase in Phase if not phase.reached(Phase.DELETING)]
 
 shapes = st.tuples(st.sampled_from([1, 3, 5, 7]), st.lists(st.integers(0, 4), max_size=3).map(tuple))
+KUBEADM = {"distribution": Distribution.KUBEADM, "version": "v1.36.3", "cni": Cni.CILIUM}
+kinds_of_cluster = st.sampled_from(
+    [
+        {},
+        KUBEADM,
+        KUBEADM | {"cni": Cni.CALICO, "pod_cidrs": ("10.60.0.0/16",)},
+        {"distribution": Distribution.K3S, "version": "v1.36.5+k3s1", "cni": Cni.CILIUM},
+    ]
+)
 
 
 class World:
@@ -59,6 +69,11 @@ class World:
         assert not (answer.finished and answer.steps)
         for step in answer.steps:
             assert step.name in step.summary
+            if step.kind is StepKind.POWER_ON and self.cluster.spec.distribution is Distribution.KUBEADM:
+                first = in_order(self.machines)[0]
+                assert step.machine_id == first.id or Mark.JOINING_OPEN in self.cluster.marks, "the door is shut"
+            if step.kind is StepKind.CLOSE_JOINING:
+                assert all(one.phase is Phase.READY for one in self.machines), "shut before the last has joined"
 
     def phase(self, machine_id: str) -> Phase:
         return next(one.phase for one in self.machines if one.id == machine_id)
@@ -71,8 +86,9 @@ class World:
         phase = self.phase(step.machine_id)
         if phase is Phase.SEEDED:
             return step.machine_id in self.permitted | self.powered
-        # No node is initialised before the cloud controller runs.
-        return phase is not Phase.JOINED or Mark.CLOUD_CONTROLLER in self.cluster.marks
+        # No node is Ready without a pod network, nor initialised before the cloud controller runs.
+        needed = {Mark.CLOUD_CONTROLLER} | ({Mark.POD_NETWORK} if pod_network(self.cluster.spec) else set())
+        return phase is not Phase.JOINED or needed <= set(self.cluster.marks)
 
     def move(self, step: Step) -> None:
         if step.kind is not StepKind.CREATE_MACHINE:
@@ -108,9 +124,9 @@ class World:
 
 
 @settings(max_examples=40, deadline=None)
-@given(shapes, st.data())
-def test_a_create_ends_and_keeps_its_promises_through_crashes_and_lost_marks(shape, data) -> None:
-    wanted = spec(*shape)
+@given(shapes, kinds_of_cluster, st.data())
+def test_a_create_ends_and_keeps_its_promises_through_crashes_and_lost_marks(shape, kind, data) -> None:
+    wanted = spec(*shape, **kind)
     world = World(JobKind.CREATE, cluster(wanted), [], lambda options: data.draw(st.sampled_from(options)))
     total = wanted.control_planes + wanted.workers
     mishaps = 3
@@ -132,12 +148,16 @@ def test_a_create_ends_and_keeps_its_promises_through_crashes_and_lost_marks(sha
     assert world.done
     assert all(one.phase is Phase.READY for one in world.machines)
     assert {Mark.TAINTS, Mark.AVAILABLE, Mark.CLOUD_CONTROLLER, *GROUNDWORK} <= set(world.cluster.marks)
+    assert (Mark.POD_NETWORK in world.cluster.marks) is bool(pod_network(wanted))
+    assert Mark.JOINING_OPEN not in world.cluster.marks, "the join token was left behind"
+    opened = [step.kind for step in world.told if step.kind is StepKind.OPEN_JOINING]
+    assert bool(opened) is (wanted.distribution is Distribution.KUBEADM and total > 1)
 
 
 @settings(max_examples=40, deadline=None)
-@given(shapes, st.data())
-def test_a_create_ends_from_any_mid_state(shape, data) -> None:
-    wanted = spec(*shape)
+@given(shapes, kinds_of_cluster, st.data())
+def test_a_create_ends_from_any_mid_state(shape, kind, data) -> None:
+    wanted = spec(*shape, **kind)
     having = [
         one.model_copy(update={"phase": data.draw(st.sampled_from(LIVING))})
         for one in machines(wanted)[: data.draw(st.integers(0, 40))]
@@ -151,6 +171,7 @@ def test_a_create_ends_from_any_mid_state(shape, data) -> None:
     assert world.done
     assert len(world.machines) == wanted.control_planes + wanted.workers
     assert all(one.phase is Phase.READY for one in world.machines)
+    assert wanted.distribution is not Distribution.KUBEADM or Mark.JOINING_OPEN not in world.cluster.marks
 
 
 @settings(max_examples=40, deadline=None)
@@ -391,6 +412,57 @@ def test_the_walk_of_a_create_is_the_whole_way() -> None:
     ]
 
 
+def test_the_walk_of_a_kubeadm_create_opens_the_door_and_shuts_it() -> None:
+    wanted = spec(3, (1,), **KUBEADM)
+    names = [one.name for one in machines(wanted)]
+    steps = [f"{step.kind} {step.name}" for step in walk(JobKind.CREATE, cluster(wanted), [])]
+    assert steps[10:] == [
+        f"power-on {names[0]}",
+        "await-api prod",
+        "install-pod-network prod",
+        "install-cloud-controller prod",
+        "open-joining prod",
+        f"power-on {names[1]}",
+        f"power-on {names[3]}",
+        f"power-on {names[2]}",
+        "set-taints prod",
+        "close-joining prod",
+        "await-available prod",
+    ]
+
+
+def test_a_kubeadm_cluster_of_one_machine_never_opens_the_door() -> None:
+    kinds = {step.kind for step in walk(JobKind.CREATE, cluster(spec(1, **KUBEADM)), [])}
+    assert not kinds & {StepKind.OPEN_JOINING, StepKind.CLOSE_JOINING}
+    assert StepKind.INSTALL_POD_NETWORK in kinds
+
+
+def test_pod_network_and_cloud_controller_are_installed_side_by_side() -> None:
+    wanted = spec(1, **KUBEADM)
+    having = machines(wanted, Phase.STARTED)
+    busy = {f"create-machine/{one.id}" for one in having}
+    steps = plan(JobKind.CREATE, cluster(wanted, (*GROUNDWORK, Mark.API_ANSWERS)), having, busy).steps
+    assert [step.kind for step in steps] == [StepKind.INSTALL_POD_NETWORK, StepKind.INSTALL_CLOUD_CONTROLLER]
+
+
+def test_the_door_opens_only_once_the_first_server_is_ready() -> None:
+    wanted = spec(1, (1,), **KUBEADM)
+    kinds = {}
+    for phase in (Phase.JOINED, Phase.READY):
+        first, other = machines(wanted, Phase.SEEDED)
+        having = [first.model_copy(update={"phase": phase}), other]
+        busy = {f"create-machine/{one.id}" for one in having}
+        marks = (*GROUNDWORK, Mark.API_ANSWERS, Mark.POD_NETWORK, Mark.CLOUD_CONTROLLER)
+        kinds[phase] = [step.kind for step in plan(JobKind.CREATE, cluster(wanted, marks), having, busy).steps]
+    assert kinds == {Phase.JOINED: [], Phase.READY: [StepKind.OPEN_JOINING]}
+
+
+def test_an_available_cluster_is_not_finished_while_the_door_is_open() -> None:
+    wanted = spec(1, (1,), **KUBEADM)
+    answer = plan(JobKind.CREATE, cluster(wanted, tuple(Mark)), machines(wanted, Phase.READY))
+    assert [step.kind for step in answer.steps] == [StepKind.CLOSE_JOINING]
+
+
 def test_the_walk_of_a_delete_ends_with_forgetting() -> None:
     wanted = spec(1, (1,))
     job = cluster(wanted, GROUNDWORK, deletion_requested_at=DELETED)
@@ -407,10 +479,13 @@ def test_the_walk_of_a_delete_ends_with_forgetting() -> None:
 
 
 def test_the_walk_of_a_finished_cluster_is_empty() -> None:
-    assert walk(JobKind.CREATE, cluster(spec(1), tuple(Mark)), machines(spec(1), Phase.READY)) == []
+    marks = tuple(mark for mark in Mark if mark is not Mark.JOINING_OPEN)
+    for kind in ({}, KUBEADM):
+        assert walk(JobKind.CREATE, cluster(spec(1, **kind), marks), machines(spec(1), Phase.READY)) == []
 
 
 @pytest.mark.parametrize("shape", [(1, ()), (3, (3,)), (7, (100, 3))])
 def test_a_walk_takes_each_step_once(shape) -> None:
-    keys = [step.key for step in walk(JobKind.CREATE, cluster(spec(*shape)), [])]
-    assert len(keys) == len(set(keys))
+    for kind in ({}, KUBEADM):
+        keys = [step.key for step in walk(JobKind.CREATE, cluster(spec(*shape, **kind)), [])]
+        assert len(keys) == len(set(keys))
