@@ -242,6 +242,9 @@ class CloneApi:
             raise die(f"VM {vm.vmid} is running - destroy failed")
 
         async def body():
+            if vm not in self.vms:
+                # The worker reads the configuration anew: of two deletions at once the second finds none.
+                raise TaskError(f"Configuration file 'nodes/{vm.node}/qemu-server/{vm.vmid}.conf' does not exist")
             if vm.lock and not v.get("skiplock"):
                 raise TaskError(f"VM is locked ({vm.lock})")
             if vm.status == "running":
