@@ -146,6 +146,7 @@ class Life:
         for name in (names.DETACH_SEED, names.DELETE_SEED):
             await self.thrice(name, self.of(server))
         await self.thrice(names.SET_TAINTS, self.ref)
+        await self.thrice(names.LOOK_AT_ETCD, self.ref)
         await self.thrice(names.AWAIT_AVAILABLE, wait)
         generation = (await self.store.clusters.get(self.cluster.id)).generation
         finish = FinishJob(job_id="job", cluster_id=self.cluster.id, generation=generation, outcome=Outcome.DONE)

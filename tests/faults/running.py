@@ -233,7 +233,7 @@ class Hurt(Trilithon):
                 found[f"task {entry['type']}"] += 1
             elif entry["kind"] == "call" and not entry.get("upid") and 0 < int(entry.get("status") or 0) < 400:
                 found[crossing_name(entry["method"], entry["path"])] += 1
-        return Counter({name: number for name, number in found.items() if "/agent/" not in name})
+        return Counter({name: n for name, n in found.items() if "/agent/" not in name and "access/ticket" not in name})
 
     def mark(self) -> int:
         """The number of the journal's last entry."""

@@ -30,6 +30,7 @@ OBSERVING = {
     names.AWAIT_JOINED: "waits; remembers in the store that the node has joined",
     names.AWAIT_READY: "waits; changes nothing",
     names.AWAIT_AVAILABLE: "waits; remembers in the store that the cluster is Available",
+    names.LOOK_AT_ETCD: "looks; remembers in the store what it sees of etcd",
     names.WATCH_SITE: "watches; remembers in the store what it sees",
 }
 WITHOUT_MEMORY = {
