@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 from temporalio.client import Client
 
+from activities.kubernetes.reach import ClusterReach
 from clients.proxmox.client import crossing_name
 from domain.contracts.jobs import SITE_MONITOR
 from domain.machines import Machine
@@ -182,6 +183,21 @@ class Hurt(Trilithon):
         self.run("kubeconfig", name, "-f", str(path))
         listed = json.loads(self.kubectl(path, "get", "nodes", "-o", "json"))["items"]
         return {node["metadata"]["name"]: node for node in listed}
+
+    def unfinished_nodes(self, name: str) -> list[dict[str, Any]]:
+        """The nodes of a cluster that is not Available yet, for which nobody gets a kubeconfig."""
+
+        async def question(store: Store) -> list[dict[str, Any]]:
+            found = await store.clusters.find("clusters", name)
+            assert found is not None
+            reach = ClusterReach(store, lambda: datetime.now(UTC))
+            try:
+                client = await reach.any(found, await store.machines.of_cluster(found.id))
+                return list((await client.get("/api/v1/nodes"))["items"])
+            finally:
+                await reach.aclose()
+
+        return list(self.ask(question))
 
     def lab_pids(self) -> dict[str, int]:
         """Process ids of the laboratory's parts, as they are now."""
