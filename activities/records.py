@@ -24,6 +24,7 @@ from domain.contracts.activities import (
     ReportJob,
     StepOrder,
 )
+from domain.etcd import EtcdView
 from domain.jobs import Job, JobKind, JobPhase
 from domain.machines import Machine, Phase, drafts, identities
 from domain.plan import StepKind, plan
@@ -87,7 +88,8 @@ class RecordActivities:
             return PlanAnswer(state=state, waiting_for="the job that the cluster now wants")
         cluster = await self._store.clusters.get(request.cluster_id)
         machines = await self._store.machines.of_cluster(cluster.id)
-        found = plan(request.kind, await self._with_shut_door(cluster), machines, set(request.busy))
+        etcd = _seen_by(request.job_id, cluster)
+        found = plan(request.kind, await self._with_shut_door(cluster), machines, set(request.busy), etcd)
         by_id = {machine.id: machine for machine in machines}
         await self._keep_honest(cluster, machines, found.finished, found.waiting_for)
         return PlanAnswer(
@@ -303,6 +305,11 @@ class RecordActivities:
     async def _status(self, cluster: Cluster, status: ClusterStatus) -> None:
         if cluster.status is not status:
             await self._store.clusters.set_status(cluster.id, status)
+
+
+def _seen_by(job_id: str, cluster: Cluster) -> EtcdView:
+    """What this job has seen of etcd. An earlier job's look proves nothing about today."""
+    return cluster.etcd if cluster.etcd is not None and cluster.etcd.job_id == job_id else EtcdView()
 
 
 def _powered(machine: Machine) -> bool:

@@ -9,6 +9,7 @@ from api.rights import CHANGE, SECRET, allowed, pool_of
 from api.services import Services
 from domain.clusters import Cluster, ClusterStatus, Mark
 from domain.conditions import Condition, ConditionType
+from domain.etcd import health, member_of
 from domain.machines import Machine, Phase, Role
 from domain.sites import Site
 
@@ -25,6 +26,36 @@ def conditions(cluster: Cluster) -> list[shown.Condition]:
     """Those worth a look first, then by type."""
     found = [condition(given) for given in cluster.conditions]
     return sorted(found, key=lambda one: (not one.worth_a_look, one.type.value))
+
+
+def etcd(cluster: Cluster, machines: Sequence[Machine]) -> shown.Etcd | None:
+    """What was last seen of its etcd, each member under its machine's name; None where nothing was seen."""
+    view = cluster.etcd
+    if view is None or not view.members:
+        return None
+    found = health(view, machines)
+    owners = {member.id: one.name for one in machines if one.is_server and (member := member_of(view, one)) is not None}
+    members = [
+        shown.EtcdMember(
+            name=owners.get(one.id, one.label),
+            machine=one.id in owners,
+            healthy=one.healthy,
+            learner=one.learner,
+            leader=one.id == view.leader,
+            message=one.trouble,
+        )
+        for one in view.members
+    ]
+    return shown.Etcd(
+        members=sorted(members, key=lambda one: one.name),
+        healthy=found.healthy,
+        voters=found.voters,
+        tolerance=found.tolerance,
+        leader=next((one.name for one in members if one.leader), ""),
+        size=view.size,
+        quota=view.quota,
+        version=view.version,
+    )
 
 
 def machine(given: Machine) -> shown.Machine:
@@ -92,6 +123,7 @@ async def whole(services: Services, cluster: Cluster, site: Site, held: frozense
         settled_generation=cluster.settled_generation,
         resource_version=cluster.version,
         conditions=conditions(cluster),
+        etcd=etcd(cluster, machines),
         deletion_requested_at=cluster.deletion_requested_at,
         job=await _job(services, cluster),
         may=rights(cluster, site, held),

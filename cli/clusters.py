@@ -14,6 +14,7 @@ from cli import things
 from cli.connection import Connection
 from cli.failures import ERROR, TIMED_OUT, USAGE, Failure, Refusal
 from cli.output import FORMATS, say, show, write
+from domain.etcd import bytes_text
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the cluster.")]
 Output = Annotated[str, typer.Option("--output", "-o", help=FORMATS)]
@@ -118,9 +119,22 @@ def describe(
         status = {True: "True", False: "False", None: "Unknown"}[condition["status"]]
         mark = "!" if condition["worth_a_look"] else " "
         write(f"  {mark} {condition['type']:<24}{status:<8}{condition['reason']:<18}{condition['message']}")
+    if row["etcd"]:
+        _describe_etcd(row["etcd"])
     write("Machines:")
     machines = api.get(f"/clusters/{namespace}/{name}/machines")["items"]
     show(machines, "table", kind="machine", columns=[*things.MACHINE, ("message", lambda r: r["message"])])
+
+
+def _describe_etcd(etcd: dict[str, Any]) -> None:
+    used = f", {bytes_text(etcd['size'])} of {bytes_text(etcd['quota'])} used" if etcd["quota"] else ""
+    lost = "without a majority" if etcd["tolerance"] < 0 else f"may lose {etcd['tolerance']} more"
+    write(f"Etcd: {etcd['healthy']} of {etcd['voters']} members healthy, {lost}{used}")
+    for member in etcd["members"]:
+        state = {True: "healthy", False: "ill", None: "unknown"}[member["healthy"]]
+        roles = [word for word in ("leader", "learner") if member[word]]
+        owned = "" if member["machine"] else "belongs to no machine"
+        write(f"    {member['name']:<24}{state:<10}{', '.join(roles):<10}{member['message'] or owned}".rstrip())
 
 
 def wait(

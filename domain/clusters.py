@@ -12,6 +12,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from domain.conditions import Condition
+from domain.etcd import EtcdView
 from domain.frozen import Frozen, Payload
 
 DEFAULT_NAMESPACE = "clusters"
@@ -229,6 +230,8 @@ class Cluster(Payload):
     status: ClusterStatus = ClusterStatus.PROVISIONING
     conditions: tuple[Condition, ...] = ()
     marks: tuple[Mark, ...] = ()
+    etcd: EtcdView | None = None
+    """What was seen at the last look; None until the first."""
     created_at: datetime | None = None
     created_by: str = ""
     version: int = 1

@@ -33,6 +33,8 @@ class ConditionType(StrEnum):
     UPGRADES_READY = "UpgradesReady"
     IDENTITY_READY = "IdentityReady"
     KUBE_PROXY_REPLACEMENT_READY = "KubeProxyReplacementReady"
+    ETCD_HEALTHY = "EtcdHealthy"
+    """Every server is a healthy voter of etcd and nobody else is; unknown while no server could be asked."""
     SITE_REACHABLE = "SiteReachable"
     DELETING = "Deleting"
 
@@ -57,6 +59,12 @@ class Reason(StrEnum):
     """A job is parked; `retry` or `abort` it."""
     ENGINE_AWAY = "EngineAway"
     """The Temporal server does not answer; the change is kept and starts when it is back."""
+    ETCD_DEGRADED = "EtcdDegraded"
+    """etcd works and bears less loss than it should; no server is added meanwhile. The message names each member."""
+    ETCD_NO_MAJORITY = "EtcdNoMajority"
+    """Too few members work: nothing can be written. Bring servers back, or restore a snapshot."""
+    ETCD_UNREACHABLE = "EtcdUnreachable"
+    """No server's etcd could be asked (port 2379 from the platform to the servers)."""
     ABORTED = "Aborted"
     IN_PROGRESS = "InProgress"
 

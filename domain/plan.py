@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
 from domain.clusters import Cluster, Distribution, Mark
+from domain.etcd import EtcdView, all_vote, may_add_server
 from domain.frozen import Frozen, Payload
 from domain.jobs import JobKind
 from domain.machines import Machine, Phase, short_of
@@ -29,6 +30,7 @@ class StepKind(StrEnum):
     INSTALL_CLOUD_CONTROLLER = "install-cloud-controller"
     OPEN_JOINING = "open-joining"
     CLOSE_JOINING = "close-joining"
+    LOOK_AT_ETCD = "look-at-etcd"
     SET_TAINTS = "set-taints"
     AWAIT_AVAILABLE = "await-available"
     REVOKE_TOKEN = "revoke-token"  # noqa: S105
@@ -63,7 +65,13 @@ class Plan(Frozen):
     waiting_for: str = ""
 
 
-def plan(kind: JobKind, cluster: Cluster, machines: Sequence[Machine], busy: Collection[str] = ()) -> Plan:
+def plan(
+    kind: JobKind,
+    cluster: Cluster,
+    machines: Sequence[Machine],
+    busy: Collection[str] = (),
+    etcd: EtcdView | None = None,
+) -> Plan:
     """The next steps of a cluster's job.
 
     `machines` are the cluster's machines as the store has them (gone ones may be left out). `busy` holds the keys of
@@ -74,10 +82,14 @@ def plan(kind: JobKind, cluster: Cluster, machines: Sequence[Machine], busy: Col
     * `power-on/<id>` from being ordered until the machine's phase is Started.
     * every other step until its activity or child has ended.
 
+    `etcd` is what this job has seen of etcd, an empty view before its first look: no further server is powered on
+    unless it allows it (docs/decisions/021-etcd-before-servers.md). None means that nobody looks at all, as in a
+    preview: then etcd refuses nothing.
+
     Raises ValueError for a kind of job that has no cluster to plan for.
     """
     if kind is JobKind.CREATE:
-        return _create(cluster, machines, frozenset(busy))
+        return _create(cluster, machines, frozenset(busy), etcd)
     if kind is JobKind.DELETE:
         return _delete(cluster, machines, frozenset(busy))
     raise ValueError(f"{kind} is not a job on a cluster")
@@ -103,7 +115,28 @@ _GROUNDWORK: tuple[tuple[Mark, StepKind, tuple[Mark, ...], str], ...] = (
 )
 
 
-def _create(cluster: Cluster, machines: Sequence[Machine], busy: frozenset[str]) -> Plan:
+def etcd_refusal(etcd: EtcdView, machines: Iterable[Machine]) -> str:
+    """Why a create must wait for etcd now; empty when etcd bears its next step.
+
+    While a server is still to join, every present one must be a healthy voter and nobody else may be there. When all
+    have joined, all must vote; there an etcd that could not be asked at all holds nothing back, since nothing is done
+    to it any more and its condition says so.
+    """
+    living = in_order(machine for machine in machines if not machine.leaving)
+    joining = [machine for machine in living if machine.is_server and not machine.phase.reached(Phase.READY)]
+    if joining:
+        return may_add_server(etcd, living, joining[0]).reason
+    return all_vote(etcd, living).reason if etcd.members else ""
+
+
+def _looked_at(etcd: EtcdView, machines: Iterable[Machine]) -> bool:
+    """True when the view is of these very servers: one that became Ready since makes it an old one."""
+    return set(etcd.servers) == {
+        machine.id for machine in machines if machine.is_server and machine.phase is Phase.READY
+    }
+
+
+def _create(cluster: Cluster, machines: Sequence[Machine], busy: frozenset[str], etcd: EtcdView | None) -> Plan:
     if cluster.deleting:
         # The job loop ends this job at its next safe point; until then nothing new is begun.
         return Plan(waiting_for="its deletion")
@@ -125,16 +158,35 @@ def _create(cluster: Cluster, machines: Sequence[Machine], busy: frozenset[str])
     living = in_order(machine for machine in machines if not machine.leaving)
     unready = [machine for machine in living if not machine.phase.reached(Phase.READY)]
     steps = [_machine_step(StepKind.CREATE_MACHINE, machine, "create the machine") for machine in unready]
-    steps += [
-        _machine_step(StepKind.POWER_ON, machine, "power on")
+    due = [
+        machine
         for machine in _turns(living, marks, busy)
         if machine.phase is Phase.SEEDED and _may_join(cluster, machine, living, marks)
     ]
-    steps += _cluster_effects(cluster, living, marks)
+    if any(machine.is_server and machine is not living[0] for machine in due):
+        refusal, look = _etcd_allows(cluster, living, etcd)
+        if look:
+            due = [machine for machine in due if not machine.is_server]
+            steps += look
+    else:
+        refusal = ""
+    steps += [_machine_step(StepKind.POWER_ON, machine, "power on") for machine in due]
+    steps += _cluster_effects(cluster, living, marks, etcd)
     steps += _joining(cluster, living, marks)
     if not steps and Mark.AVAILABLE in marks:
         return Plan(finished=True)
-    return _answer(steps, busy, _awaited(cluster, unready, marks))
+    return _answer(steps, busy, refusal or _awaited(cluster, unready, marks))
+
+
+def _etcd_allows(cluster: Cluster, living: Sequence[Machine], etcd: EtcdView | None) -> tuple[str, list[Step]]:
+    """Why etcd holds the job back, and the look that must come first; no step when it holds nothing back."""
+    if etcd is None:
+        return "", []
+    seen = _looked_at(etcd, living)
+    refusal = etcd_refusal(etcd, living) if seen else ""
+    if seen and not refusal:
+        return "", []
+    return refusal, [_cluster_step(StepKind.LOOK_AT_ETCD, cluster, "look whether etcd is whole")]
 
 
 def _may_join(cluster: Cluster, machine: Machine, living: Sequence[Machine], marks: Collection[Mark]) -> bool:
@@ -191,7 +243,9 @@ def _add_ons(cluster: Cluster) -> tuple[Mark, ...]:
     return (*((Mark.POD_NETWORK,) if pod_network(cluster.spec) else ()), Mark.CLOUD_CONTROLLER)
 
 
-def _cluster_effects(cluster: Cluster, living: Sequence[Machine], marks: Collection[Mark]) -> list[Step]:
+def _cluster_effects(
+    cluster: Cluster, living: Sequence[Machine], marks: Collection[Mark], etcd: EtcdView | None
+) -> list[Step]:
     """What is done inside the cluster, as far as its machines have come.
 
     The taint is set when every server and one worker are Ready, not at the first worker alone: it is set on the nodes
@@ -215,7 +269,8 @@ def _cluster_effects(cluster: Cluster, living: Sequence[Machine], marks: Collect
             steps.append(_cluster_step(StepKind.SET_TAINTS, cluster, what))
     elif Mark.AVAILABLE not in marks and all_ready and servers:
         what = f"wait until it is available at {cluster.spec.endpoint}"
-        steps.append(_cluster_step(StepKind.AWAIT_AVAILABLE, cluster, what))
+        _, look = _etcd_allows(cluster, living, etcd)
+        steps += look or [_cluster_step(StepKind.AWAIT_AVAILABLE, cluster, what)]
     return steps
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from domain.addresses import network_id
 from domain.clusters import Cluster, ClusterSpec, ClusterStatus, Mark, Outcome
 from domain.conditions import Condition
+from domain.etcd import EtcdView
 from domain.frozen import Payload
 from domain.jobs import wanted_job
 from store import networks, tables
@@ -267,6 +268,12 @@ class Clusters:
             if before is None:
                 changed.append(after)
             await self._set(writing, row, conditions=[item.model_dump(mode="json") for item in changed])
+
+    async def set_etcd(self, cluster_id: str, view: EtcdView) -> None:
+        """Writes what was seen of its etcd, if it differs."""
+        async with self._database.write() as writing:
+            row = await lock_cluster(writing, cluster_id)
+            await self._set(writing, row, etcd=view.model_dump(mode="json"))
 
     async def set_status(self, cluster_id: str, status: ClusterStatus) -> None:
         """Writes the one word that lists show, if it differs."""

@@ -149,6 +149,7 @@ clusters = Table(
     Column("status", String(16), nullable=False),
     Column("conditions", Document, nullable=False),
     Column("marks", Document, nullable=False),
+    Column("etcd", Document),
     Column("created_at", UtcDateTime, nullable=False),
     _text("created_by"),
     Column("version", Integer, nullable=False),

@@ -83,11 +83,10 @@ class Servers:
     names: list[str]
     first: int
     authorities: authorities.Authorities
-    addresses: dict[str, str] = field(default_factory=dict)
+    addresses: dict[str, str]
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.addresses = dict(zip(self.names, free_addresses(len(self.names)), strict=True))
         authority = self.authorities.etcd_server
         (self.folder / "ca.crt").write_bytes(authority.certificate)
         for name, address in self.addresses.items():
@@ -171,11 +170,14 @@ async def until_healthy(client: EtcdClient) -> None:
 
 
 @asynccontextmanager
-async def servers(folder: Path, names: list[str], first: int | None = None) -> AsyncIterator[Servers]:
-    """Servers that form one cluster, all answering; killed at the end."""
+async def servers(
+    folder: Path, names: list[str], first: int | None = None, addresses: list[str] | None = None
+) -> AsyncIterator[Servers]:
+    """Servers that form one cluster, all answering; killed at the end. `addresses` are free ones where not given."""
     found = program()
     made = authorities.make(Fixed(), NOW - LIFE, NOW + LIFE, Distribution.KUBEADM)
-    here = Servers(folder, found, names, len(names) if first is None else first, made)
+    given = dict(zip(names, addresses or free_addresses(len(names)), strict=True))
+    here = Servers(folder, found, names, len(names) if first is None else first, made, given)
     try:
         for name in names[: here.first]:
             here.start(name)

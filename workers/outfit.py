@@ -6,6 +6,7 @@ from pathlib import Path
 
 from activities.helm import ChartShelf, HelmActivities, Releasing
 from activities.kubernetes import KubernetesActivities
+from activities.kubernetes.etcd import EtcdActivities, EtcdLooks
 from activities.kubernetes.reach import ClusterReach
 from activities.proxmox import ProxmoxActivities, SiteClients
 from activities.proxmox.self_test import SelfTesting
@@ -37,12 +38,14 @@ class Outfit:
             trust = Trust(fingerprint=site.fingerprint, ca=site.ca)
             return ProxmoxClient(site.endpoints, token, trust, crossing=crossing)
 
+        etcd = EtcdLooks(store, self._reach, clock)
         self._groups: tuple[object, ...] = (
             RecordActivities(store, clock),
             ProxmoxActivities(store, self._sites),
-            Watching(store, self._sites),
+            Watching(store, self._sites, etcd.round),
             SelfTesting(store, self._sites),
             KubernetesActivities(store, self._reach, self._sites.of, connect_as, clock),
+            EtcdActivities(etcd),
             HelmActivities(store, Releasing(self._reach, ChartShelf(store, ChartFolder(charts)), crossing)),
         )
 

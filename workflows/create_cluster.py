@@ -21,6 +21,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     StepKind.OPEN_JOINING: (names.OPEN_JOINING,),
     StepKind.CLOSE_JOINING: (names.CLOSE_JOINING,),
     StepKind.INSTALL_CLOUD_CONTROLLER: (names.CLOUD_CONTROLLER_SECRET, names.INSTALL_CLOUD_CONTROLLER),
+    StepKind.LOOK_AT_ETCD: (names.LOOK_AT_ETCD,),
     StepKind.SET_TAINTS: (names.SET_TAINTS,),
 }
 """The effects of each step, in order. Machine steps are children (workflows/loop.py)."""

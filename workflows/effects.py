@@ -68,6 +68,7 @@ WORDS = {
     names.INSTALL_CLOUD_CONTROLLER: "install the cloud controller",
     names.OPEN_JOINING: "let machines join by its token",
     names.CLOSE_JOINING: "take the join token away",
+    names.LOOK_AT_ETCD: "look whether etcd is whole",
     names.SET_TAINTS: "set taints",
     names.AWAIT_AVAILABLE: "wait until it is Available",
     names.REVOKE_TOKEN: "revoke the cluster's token",

@@ -2,19 +2,24 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities import journal
 from activities.proxmox.acting import Acting
 from activities.proxmox.presence import Resources
+from activities.proxmox.sites import SiteClients
 from clients.proxmox import ProxmoxError
 from domain.conditions import Condition, ConditionType, Reason
 from domain.contracts import activities as names
 from domain.contracts.jobs import SiteInput
-from store import NotFound
+from store import NotFound, Store, StoreError
+
+_log = structlog.get_logger()
 
 _AWAY = " is offline"
 """Ends our notes on machines; only notes that end so are ever taken back by us."""
@@ -37,18 +42,46 @@ class Watching(Acting):
     """Seconds of one round; then the workflow begins the next."""
     watch_every = 3.0
     """Seconds between two reads."""
+    etcd_every = 60.0
+    """Seconds between two looks at the etcd of the site's clusters."""
     patience = 2
     """Reads in a row that must fail before the site counts as unreachable."""
+
+    def __init__(
+        self, store: Store, sites: SiteClients, look_at_etcd: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
+        super().__init__(store, sites)
+        self._look_at_etcd = look_at_etcd
 
     @activity.defn(name=names.WATCH_SITE)
     async def watch_site(self, site: SiteInput) -> None:
         """Watches one site for about ten minutes.
 
-        Effect: none outside; the condition SiteReachable of its clusters, and notes on machines whose node is offline.
+        Effect: none outside; the condition SiteReachable of its clusters, what is seen of their etcd, and notes on
+            machines whose node is offline.
         Key: the site.
         Done-when: the round is over; every round looks afresh.
         Final: the site is no longer registered (SiteGone).
         """
+        beside = asyncio.create_task(self._watch_etcd(site.site_id)) if self._look_at_etcd else None
+        try:
+            await self._watch(site)
+        finally:
+            if beside is not None:
+                beside.cancel()
+                await asyncio.wait([beside])
+
+    async def _watch_etcd(self, site_id: str) -> None:
+        """Looks at etcd beside the watch: servers that do not answer must not keep it from its reads."""
+        assert self._look_at_etcd is not None  # noqa: S101 - the caller has looked
+        while True:
+            await asyncio.sleep(self.etcd_every)
+            try:
+                await self._look_at_etcd(site_id)
+            except StoreError as error:
+                _log.warning("etcd was not looked at", site=site_id, error=str(error))
+
+    async def _watch(self, site: SiteInput) -> None:
         known = _Known()
         end = time.monotonic() + self.watch_for
         while time.monotonic() < end:

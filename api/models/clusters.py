@@ -81,6 +81,28 @@ class ClusterRights(Answer):
     kubeconfig: Allowed
 
 
+class EtcdMember(Answer):
+    name: str = Field(description="Its machine's name; where no machine has it, what etcd itself calls it.")
+    machine: bool = Field(description="False: it belongs to no machine of this cluster.")
+    healthy: bool | None = Field(description="Null: nobody could ask it.")
+    learner: bool = Field(description="It does not vote yet.")
+    leader: bool
+    message: str = ""
+
+
+class Etcd(Answer):
+    """What was last seen of its etcd."""
+
+    members: list[EtcdMember]
+    healthy: int
+    voters: int
+    tolerance: int = Field(description="How many more voters may be lost; below zero it has no majority.")
+    leader: str = Field(description="Empty while there is none, and for k3s and RKE2, which do not tell.")
+    size: int = Field(description="Bytes of its database; 0 where it is not told.")
+    quota: int
+    version: str
+
+
 class Cluster(ClusterRow):
     """One cluster with everything that its pages show."""
 
@@ -91,6 +113,7 @@ class Cluster(ClusterRow):
     settled_generation: int
     resource_version: int
     conditions: list[Condition]
+    etcd: Etcd | None = Field(default=None, description="Null until its first look.")
     deletion_requested_at: datetime | None
     job: JobSummary | None = Field(default=None, description="The job that works on it now, else its last one.")
     may: ClusterRights

@@ -203,6 +203,7 @@ AWAIT_JOINED = "kubernetes.await_joined"  # JoinWait -> None; Lane.WAIT
 AWAIT_READY = "kubernetes.await_ready"  # JoinWait -> None; Lane.WAIT; Ready and initialised
 SET_TAINTS = "kubernetes.set_taints"  # ClusterRef -> None; Lane.SITE
 AWAIT_AVAILABLE = "kubernetes.await_available"  # ClusterWait -> None; Lane.WAIT; through the virtual IP
+LOOK_AT_ETCD = "kubernetes.look_at_etcd"  # ClusterRef -> Handle (waiting_for: what etcd lacks); Lane.WAIT
 CLOUD_CONTROLLER_SECRET = "kubernetes.cloud_controller_secret"  # ClusterRef -> None; Lane.SITE  # noqa: S105
 OPEN_JOINING = "kubernetes.open_joining"  # ClusterRef -> None; Lane.SITE; kubeadm's join token is valid
 CLOSE_JOINING = "kubernetes.close_joining"  # ClusterRef -> None; Lane.SITE
@@ -214,6 +215,7 @@ LANES: dict[str, Lane] = {
     WAIT_TASK: Lane.WAIT,
     WATCH_SITE: Lane.WAIT,
     AWAIT_API: Lane.WAIT,
+    LOOK_AT_ETCD: Lane.WAIT,
     AWAIT_JOINED: Lane.WAIT,
     AWAIT_READY: Lane.WAIT,
     AWAIT_AVAILABLE: Lane.WAIT,
