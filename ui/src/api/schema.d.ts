@@ -24,6 +24,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/charts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Charts
+         * @description Every kept chart with what uses it, and the charts that this release is made for.
+         */
+        get: operations["list_charts"];
+        put?: never;
+        /**
+         * Upload Chart
+         * @description Keeps a packed chart that is sent as the body.
+         */
+        post: operations["upload_chart"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/charts/pull": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pull Chart
+         * @description Downloads a chart from its own repository and keeps it, once its digest was checked.
+         */
+        post: operations["pull_chart"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/charts/{name}/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove Chart
+         * @description Forgets a chart; refused while a cluster's releases come from it.
+         */
+        delete: operations["remove_chart"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/clusters": {
         parameters: {
             query?: never;
@@ -696,6 +760,61 @@ export interface components {
             site: string | null;
         };
         /**
+         * Chart
+         * @description One chart of the cache. `used` counts the clusters that need it, `used_by` names those that you may see.
+         */
+        Chart: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Digest
+             * @description SHA-256 of the archive.
+             */
+            digest: string;
+            /** Name */
+            name: string;
+            /**
+             * Size
+             * @description Bytes.
+             */
+            size: number;
+            /**
+             * Source
+             * @description Where it was downloaded from, or `upload`.
+             */
+            source: string;
+            /** Used */
+            used: number;
+            /** Used By */
+            used_by: string[];
+            /** Version */
+            version: string;
+        };
+        /** ChartList */
+        ChartList: {
+            /** Items */
+            items: components["schemas"]["Chart"][];
+            /** Total */
+            total: number;
+            /** Wanted */
+            wanted: components["schemas"]["WantedChart"][];
+        };
+        /**
+         * ChartPull
+         * @description What to download. Version and repository are those that this release is made for, unless given.
+         */
+        ChartPull: {
+            /** Name */
+            name: string;
+            /** Repository */
+            repository?: string | null;
+            /** Version */
+            version?: string | null;
+        };
+        /**
          * Cluster
          * @description One cluster with everything that its pages show.
          */
@@ -717,6 +836,8 @@ export interface components {
             distribution: components["schemas"]["Distribution"];
             /** Endpoint */
             endpoint: string;
+            /** @description Null until its first look. */
+            etcd?: components["schemas"]["Etcd"] | null;
             /** Generation */
             generation: number;
             /** Id */
@@ -1029,6 +1150,67 @@ export interface components {
          * @enum {string}
          */
         ErrorCode: "malformed" | "not-signed-in" | "sign-in-refused" | "factor-not-supported" | "invalid-spec" | "invalid-request" | "name-not-confirmed" | "not-found" | "already-exists" | "conflict" | "in-use" | "idempotency-reused" | "not-awaiting" | "too-large" | "too-many-attempts" | "not-built" | "timed-out" | "awaiting-decision" | "right-missing" | "csrf-missing" | "no-free-address" | "no-free-vmid" | "token-refused" | "proxmox-refused" | "proxmox-no-quorum" | "certificate-not-pinned" | "proxmox-unreachable" | "engine-away" | "store-unavailable" | "internal";
+        /**
+         * Etcd
+         * @description What was last seen of its etcd.
+         */
+        Etcd: {
+            /** Healthy */
+            healthy: number;
+            /**
+             * Leader
+             * @description Empty while there is none, and for k3s and RKE2, which do not tell.
+             */
+            leader: string;
+            /** Members */
+            members: components["schemas"]["EtcdMember"][];
+            /** Quota */
+            quota: number;
+            /**
+             * Size
+             * @description Bytes of its database; 0 where it is not told.
+             */
+            size: number;
+            /**
+             * Tolerance
+             * @description How many more voters may be lost; below zero it has no majority.
+             */
+            tolerance: number;
+            /** Version */
+            version: string;
+            /** Voters */
+            voters: number;
+        };
+        /** EtcdMember */
+        EtcdMember: {
+            /**
+             * Healthy
+             * @description Null: nobody could ask it.
+             */
+            healthy: boolean | null;
+            /** Leader */
+            leader: boolean;
+            /**
+             * Learner
+             * @description It does not vote yet.
+             */
+            learner: boolean;
+            /**
+             * Machine
+             * @description False: it belongs to no machine of this cluster.
+             */
+            machine: boolean;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /**
+             * Name
+             * @description Its machine's name; where no machine has it, what etcd itself calls it.
+             */
+            name: string;
+        };
         /**
          * FieldChange
          * @description One field that differs; null where it is not there on that side.
@@ -2131,6 +2313,20 @@ export interface components {
             waiting_for: string;
         };
         /**
+         * WantedChart
+         * @description A chart that this release is made for. `at_hand`: in the cache, or in the folder that was set up.
+         */
+        WantedChart: {
+            /** At Hand */
+            at_hand: boolean;
+            /** Name */
+            name: string;
+            /** Repository */
+            repository: string;
+            /** Version */
+            version: string;
+        };
+        /**
          * WorkerPool
          * @description Workers alike: one machine deployment of class `worker`.
          */
@@ -2194,6 +2390,132 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Page_AuditEntry_"];
                 };
+            };
+            /** @description A refusal or failure: what happened to what, and what can be done. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_charts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChartList"];
+                };
+            };
+            /** @description A refusal or failure: what happened to what, and what can be done. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    upload_chart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A packed chart, at most 10 MiB. */
+        requestBody: {
+            content: {
+                "application/gzip": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Chart"];
+                };
+            };
+            /** @description A refusal or failure: what happened to what, and what can be done. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    pull_chart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChartPull"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Chart"];
+                };
+            };
+            /** @description A refusal or failure: what happened to what, and what can be done. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_chart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A refusal or failure: what happened to what, and what can be done. */
             default: {

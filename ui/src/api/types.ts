@@ -10,6 +10,7 @@ export type Cluster = Schemas["Cluster"];
 export type ClusterRow = Schemas["ClusterRow"];
 export type Condition = Schemas["Condition"];
 export type Decision = Schemas["Decision"];
+export type Etcd = Schemas["Etcd"];
 export type Info = Schemas["Info"];
 export type Job = Schemas["Job"];
 export type JobSummary = Schemas["JobSummary"];

@@ -12,6 +12,7 @@ import { whyNot } from "../session/rights";
 import { NotFound } from "../shell/NotFound";
 import { ConditionTable } from "./ConditionTable";
 import { ClusterJobs } from "./ClusterJobs";
+import { EtcdTable } from "./EtcdTable";
 import { MachineTable } from "./MachineTable";
 import { Summary } from "./Summary";
 
@@ -114,7 +115,12 @@ export default function ClusterPage() {
         <section aria-label={WORDS[view as (typeof VIEWS)[number]]}>
           {view === "summary" && <Summary cluster={cluster} />}
           {view === "machines" && <MachineTable namespace={namespace} name={name} />}
-          {view === "conditions" && <ConditionTable conditions={cluster.conditions} asOf={cluster.as_of} />}
+          {view === "conditions" && (
+            <>
+              <ConditionTable conditions={cluster.conditions} asOf={cluster.as_of} />
+              {cluster.etcd && <EtcdTable etcd={cluster.etcd} />}
+            </>
+          )}
           {view === "jobs" && <ClusterJobs cluster={cluster} />}
         </section>
       </div>
