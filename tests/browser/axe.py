@@ -1,4 +1,4 @@
-"""axe-core on a page, in the theme that it shows."""
+"""axe-core on what a page shows, in both themes."""
 
 from playwright.sync_api import Page
 
@@ -6,13 +6,27 @@ from tests.e2e.running import ROOT
 
 PROGRAM = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 
+DARK = "pf-v6-theme-dark"
+SHOW = f"dark => document.documentElement.classList.toggle('{DARK}', dark)"
+RUN = f"""async dark => {{
+  document.documentElement.classList.toggle('{DARK}', dark);
+  // colours fade from one theme to the other, and axe would measure one on its way
+  await Promise.all(document.getAnimations().map(one => one.finished.catch(() => null)));
+  return axe.run(document, {{ resultTypes: ['violations'] }});
+}}"""
+
 
 def serious(page: Page) -> list[str]:
     """What axe calls serious or critical, each with the elements it is about."""
     page.evaluate(PROGRAM.read_text())  # not a script element: the pages' content security policy refuses those
-    result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    return [
-        f"{found['impact']} {found['id']}: {[node['html'][:120] for node in found['nodes']]}"
-        for found in result["violations"]
-        if found["impact"] in ("serious", "critical")
-    ]
+    was_dark = page.evaluate(f"document.documentElement.classList.contains('{DARK}')")
+    serious = []
+    for dark in (was_dark, not was_dark):
+        result = page.evaluate(RUN, dark)
+        serious += [
+            f"{'dark' if dark else 'light'} {found['impact']} {found['id']}: {[n['html'][:99] for n in found['nodes']]}"
+            for found in result["violations"]
+            if found["impact"] in ("serious", "critical")
+        ]
+    page.evaluate(SHOW, was_dark)
+    return serious

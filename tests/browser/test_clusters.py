@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Opens
 from tests.e2e.running import Trilithon
@@ -44,11 +44,12 @@ def test_filter_sort_and_page_are_in_the_address(opened: Opens) -> None:
 
     page.get_by_role("button", name="Name", exact=True).click()
     expect(page).to_have_url(re.compile(r"sort=-name"))
-    page.wait_for_function("document.querySelector('[aria-label=Clusters] tbody a')?.textContent === 'south'")
+    first = page.get_by_role("grid", name="Clusters").locator("tbody a").first
+    expect(first).to_have_text("south")
     assert names(page) == sorted(names(page), reverse=True)
     page.go_back()
     expect(page).not_to_have_url(re.compile(r"sort="))
-    page.wait_for_function("document.querySelector('[aria-label=Clusters] tbody a')?.textContent !== 'south'")
+    expect(first).not_to_have_text("south")
 
 
 @pytest.mark.usefixtures("two")
@@ -82,10 +83,10 @@ def test_no_right_names_the_right(opened: Opens) -> None:
 def test_a_hidden_cluster_is_not_found_like_a_wrong_name(opened: Opens) -> None:
     page = opened("/clusters/clusters/north/summary", person="stranger")
     expect(page.get_by_role("heading", name="This cluster was not found")).to_be_visible()
-    hidden = page.get_by_role("main").inner_text()
+    hidden = page.locator(".work").inner_text()
     page.goto(page.url.replace("north", "nowhere"))
     expect(page.get_by_role("heading", name="This cluster was not found")).to_be_visible()
-    assert page.get_by_role("main").inner_text() == hidden
+    assert page.locator(".work").inner_text() == hidden
 
 
 def test_none_yet_offers_to_create(opened: Opens) -> None:
@@ -106,7 +107,7 @@ def test_none_yet_offers_to_create(opened: Opens) -> None:
 
 def test_cannot_read_is_not_nothing(opened: Opens) -> None:
     page = opened("/jobs")
-    page.route("**/api/v1/clusters?*", Route.abort)
+    page.route("**/api/v1/clusters?*", lambda route: route.abort())
     page.get_by_role("link", name="Clusters", exact=True).click()
     expect(page.get_by_role("heading", name="The clusters cannot be read")).to_be_visible()
     page.unroute("**/api/v1/clusters?*")

@@ -89,7 +89,7 @@ def test_a_parked_job_takes_a_decision(opened: Opens, platform: Trilithon, acces
         route.fulfill(status=202, body=json.dumps({"job": job["id"], "decision": "retry"}))
 
     page.route(f"**/api/v1/jobs/{job['id']}", parked)
-    page.route(f"**/api/v1/jobs/{job['id']}/events*", Route.abort)
+    page.route(f"**/api/v1/jobs/{job['id']}/events*", lambda route: route.abort())
     page.route(re.compile(r"/(retry|abort)$"), decided)
     page.goto(f"{platform.url}/jobs/{job['id']}")
     expect(page.get_by_text("Try again goes on at this step")).to_be_visible()

@@ -54,7 +54,7 @@ def test_a_chosen_theme_is_kept_and_there_at_once(opened: Opens, accessible: Acc
     accessible(page, "menu of the person")
     page.get_by_role("menuitem", name="Dark").click()
     page.reload(wait_until="commit")
-    page.wait_for_function("document.querySelector('#root') !== null")
+    page.locator("#root").wait_for(state="attached")
     assert page.evaluate("document.documentElement.classList.contains('pf-v6-theme-dark')")
     expect(page.get_by_role("heading", name="Clusters", exact=True)).to_be_visible()
 

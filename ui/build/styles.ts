@@ -9,10 +9,13 @@ import type { Plugin } from "vite";
 // fails when an element of a page ever carries a class from there.
 
 /** Put together when the page runs, or set by public/theme.js; nothing spells them out. */
-const BUILT_AT_RUN_TIME = [/^pf-v6-theme-dark$/, /^pf-m-grid(-md|-lg)?$/, /^pf-m-display-/, /^pf-m-breakpoint-/, /^pf-v6-icon-/];
+const BUILT_AT_RUN_TIME = [/^pf-v6-theme-dark$/, /^pf-m-grid(-md|-lg)?$/, /^pf-m-display-/, /^pf-m-breakpoint-/, /^pf-v6-icon-/, /^stands-for-a-denial-/];
 /** Breakpoints that our pages and the components on them use as `{ md: … }`. */
 const BREAKPOINTS = /On(Md|Lg)$/;
 const ANY_BREAKPOINT = /On(Sm|Md|Lg|Xl|2xl)$/;
+/** PurgeCSS drops a rule for "where nobody carries X" with X itself, so it sees a class of our own in its place. */
+const DENIAL = /:(where|is)\(:not\(\.([\w-]+)\)\)/g;
+const STAND_IN = "stands-for-a-denial";
 const CLASS_MAP = /@patternfly[\\/]react-styles[\\/]css[\\/]/;
 
 /** Takes out of the stylesheet what no page can use, and the variables that nobody reads then. */
@@ -32,15 +35,16 @@ export function dropUnusedStyles(): Plugin {
       const content = [...usedClasses(chunks), "html", "body", "div", "root", "noscript"].join(" ");
       const [kept] = await new PurgeCSS().purge({
         content: [{ raw: content, extension: "txt" }],
-        css: [{ raw: whole }],
+        css: [{ raw: whole.replaceAll(DENIAL, `.${STAND_IN}-$1-$2-`) }],
         defaultExtractor: (text) => text.split(" "),
         safelist: { standard: BUILT_AT_RUN_TIME },
         variables: true,
       });
       if (!kept) throw new Error("no stylesheet came back");
-      sheet.source = kept.css;
-      rename(sheet, files, `assets/style-${createHash("sha256").update(kept.css).digest("base64url").slice(0, 8)}.css`);
-      const left = classesOf(kept.css);
+      const css = kept.css.replaceAll(new RegExp(`\\.${STAND_IN}-(where|is)-(.+?)-(?![\\w-])`, "g"), ":$1(:not(.$2))");
+      sheet.source = css;
+      rename(sheet, files, `assets/style-${createHash("sha256").update(css).digest("base64url").slice(0, 8)}.css`);
+      const left = classesOf(css);
       const dropped = [...classesOf(whole)].filter((name) => !left.has(name)).sort();
       this.emitFile({ type: "asset", fileName: "dropped-classes.json", source: JSON.stringify(dropped) });
     },

@@ -1,4 +1,4 @@
-import { lazy, Suspense, useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useNavigate } from "react-router-dom";
 
 const KeyboardHelp = lazy(() => import("./KeyboardHelp"));
@@ -8,10 +8,11 @@ const KEPT = "trilithon-keys";
 export function Keyboard({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
   const navigate = useNavigate();
   const [on, setOn] = useState(() => localStorage.getItem(KEPT) !== "off");
+  // Outlives a change of the address between the two keys, which listens anew.
+  const lead = useRef(false);
 
   useEffect(() => {
     if (!on) return;
-    let lead = false;
     const press = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (target.closest("input, textarea, select, [contenteditable]")) return;
@@ -23,9 +24,9 @@ export function Keyboard({ open, setOpen }: { open: boolean; setOpen: (open: boo
           event.preventDefault();
           search.focus();
         }
-      } else if (lead && event.key === "c") navigate("/clusters");
-      else if (lead && event.key === "j") navigate("/jobs");
-      lead = event.key === "g";
+      } else if (lead.current && event.key === "c") navigate("/clusters");
+      else if (lead.current && event.key === "j") navigate("/jobs");
+      lead.current = event.key === "g";
     };
     window.addEventListener("keydown", press);
     return () => window.removeEventListener("keydown", press);
