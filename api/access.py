@@ -49,6 +49,8 @@ class Right(StrEnum):
     """Those who are signed in at this site, and the local administrator."""
     ADMINISTER_SITE = "administer-site"
     """The set-up privileges on `/` of this site, or the local administrator."""
+    ADMINISTER_CHARTS = "administer-charts"
+    """The set-up privileges on `/` of the person's own site, or the local administrator."""
     READ_AUDIT = "read-audit"
     """The local administrator: the audit spans all sites."""
     CREATE_CLUSTER = "create-cluster"
@@ -160,6 +162,21 @@ class NeedsSite(Needs):
         if self.right is Right.ADMINISTER_SITE and not person.local:
             await services.rights.demand(person, found, [(privilege, "/") for privilege in SETUP])
         return AtSite(request, services, person, found)
+
+
+class NeedsCharts(Needs):
+    """ADMINISTER_CHARTS: the cache is one for all sites, and what is in it is installed with all rights."""
+
+    def __init__(self) -> None:
+        super().__init__(Right.ADMINISTER_CHARTS)
+
+    async def __call__(self, request: Request) -> SignedIn:
+        services = services_of(request)
+        person = await person_of(request, services)
+        if not person.local:
+            site = await own_site(person, services)
+            await services.rights.demand(person, site, [(privilege, "/") for privilege in SETUP])
+        return SignedIn(request, services, person)
 
 
 class NeedsOwnSite(Needs):

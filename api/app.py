@@ -6,6 +6,7 @@ from fastapi import APIRouter, FastAPI
 
 from api import (
     audit,
+    charts,
     cluster_details,
     clusters,
     events,
@@ -27,6 +28,7 @@ ROUTERS = (
     sessions.router,
     sites.router,
     templates.router,
+    charts.router,
     clusters.router,
     cluster_details.router,
     jobs.router,

@@ -11,6 +11,7 @@ from zoneinfo import available_timezones
 
 import structlog
 
+from api import charts
 from api.access import AtSite
 from api.cluster_views import condition, whole
 from api.manifests import ManifestBody
@@ -59,6 +60,9 @@ async def judged(
         chosen = choose_site(spec, [site])
         if isinstance(chosen, Broken) and not any(one.path == chosen.path for one in found):
             found.append(violation(chosen))
+    if checked.spec is not None and not found and own is None:
+        # Before any machine is made: a cluster without its pod network would stand half made.
+        found += await charts.missing(services, checked.spec)
     return (checked.spec if not found else None), found
 
 

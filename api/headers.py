@@ -5,6 +5,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.problems import Malformed, answer, unexpected
+from clients.charts import LARGEST
 from domain.errors import ErrorCode
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -31,13 +32,16 @@ EVERY_ANSWER = {
 }
 STRICT_TRANSPORT = "max-age=31536000"
 BODY_LIMIT = 1024 * 1024
-"""Bytes. No request of ours comes near; one that does not say its length is cut where it is read (api.manifests)."""
+"""Bytes. Few requests of ours come near; one that does not say its length is cut where it is read (api.manifests)."""
+LARGER = {"/api/v1/charts": LARGEST}
+"""Where more may come: packed charts."""
 
 
-def too_large(scope: Scope) -> bool:
-    """True when a request says itself that it is larger than any of ours."""
+def too_large(scope: Scope) -> int:
+    """The limit in bytes, when a request says itself that it is larger than any of ours at that address; else 0."""
     length = dict(scope["headers"]).get(b"content-length", b"0")
-    return length.isdigit() and int(length) > BODY_LIMIT
+    limit = LARGER.get(scope["path"], BODY_LIMIT)
+    return limit if length.isdigit() and int(length) > limit else 0
 
 
 class Headers:
@@ -70,10 +74,10 @@ class Headers:
                     headers["Cache-Control"] = "no-store"
             await send(message)
 
-        if too_large(scope):
+        if limit := too_large(scope):
             problem = Malformed(
                 ErrorCode.TOO_LARGE,
-                f"The request is larger than {BODY_LIMIT // 1024} KiB.",
+                f"The request is larger than {limit // 1024} KiB.",
                 "Send less at once.",
                 status=413,
             )

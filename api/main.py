@@ -22,6 +22,7 @@ import uvicorn
 from api.app import create_app
 from api.gate import ProxmoxGate
 from api.services import Services, Settings
+from clients.charts import ChartFolder
 from domain.contracts.jobs import TimeLimits
 from jobs import Engine, EngineSettings
 from store import KeyUnusable, SecretKey, open_store
@@ -43,15 +44,18 @@ class ApiSettings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     documentation_url: str | None = None
+    charts: Path = Path("charts")
 
 
 def from_environment(environment: Mapping[str, str]) -> ApiSettings:
     """Reads TRILITHON_* variables.
 
     TRILITHON_STORE (required), _KEY_FILE, _TEMPORAL (host:port), _NAMESPACE, _TEMPORAL_UI, _HOST, _PORT, _PAGES
-    (folder of the built pages), _TLS_CERTIFICATE and _TLS_KEY (PEM files), _DOCUMENTATION (address), _LIMITS (JSON of
-    domain.contracts.jobs.TimeLimits: a job that the API starts has the same as one that a worker starts). Raises
-    ValueError naming the variable that is missing or wrong.
+    (folder of the built pages), _TLS_CERTIFICATE and _TLS_KEY (PEM files), _DOCUMENTATION (address), _CHARTS (folder
+    of Helm charts, the same as the workers'), _LIMITS (JSON of domain.contracts.jobs.TimeLimits: a job that the API
+    starts has the same as one that a worker starts).
+
+    Raises ValueError naming the variable that is missing or wrong.
     """
 
     def get(name: str, default: str = "") -> str:
@@ -87,6 +91,7 @@ def from_environment(environment: Mapping[str, str]) -> ApiSettings:
         tls_certificate=path("TLS_CERTIFICATE"),
         tls_key=path("TLS_KEY"),
         documentation_url=get("DOCUMENTATION") or None,
+        charts=Path(get("CHARTS", "charts")),
     )
     _refuse_bare(settings)
     return settings
@@ -121,6 +126,7 @@ async def services(settings: ApiSettings) -> AsyncIterator[Services]:
             gate=ProxmoxGate(),
             engine=engine,
             clock=now,
+            charts=ChartFolder(settings.charts),
             settings=Settings(
                 version=_version(),
                 engine_url=settings.engine.ui or None,

@@ -13,6 +13,7 @@ from api.gate import Gate
 from api.rights import Rights
 from api.sight import Sight
 from api.tickets import Tickets
+from clients.charts import ChartFolder
 from domain.clusters import Cluster
 from domain.jobs import Decision, Job
 from domain.sites import Site
@@ -55,7 +56,7 @@ class Settings:
     """Folder with the built pages; None serves the API alone."""
     secure_cookie: bool = False
     """True wherever we are reached by TLS."""
-    features: tuple[str, ...] = ("clusters", "jobs", "sites", "templates", "kubeconfig", "audit")
+    features: tuple[str, ...] = ("clusters", "jobs", "sites", "templates", "charts", "kubeconfig", "audit")
 
 
 @dataclass
@@ -67,6 +68,8 @@ class Services:
     engine: Engine
     clock: Callable[[], datetime]
     settings: Settings = field(default_factory=Settings)
+    charts: ChartFolder | None = None
+    """The folder of charts that workers have too; None where it is not known, and then nothing is refused for it."""
     tickets: Tickets = field(init=False)
     rights: Rights = field(init=False)
     sight: Sight = field(init=False)

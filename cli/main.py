@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli import clusters, installation, jobs, session, sites
+from cli import charts, clusters, installation, jobs, session, sites
 from cli.connection import CHOSEN, close_all
 from cli.failures import ERROR, INTERRUPTED, Failure, Refusal
 
@@ -40,6 +40,7 @@ for command in (
     app.command()(command)
 app.add_typer(sites.site, name="site")
 app.add_typer(sites.template, name="template")
+app.add_typer(charts.chart, name="chart")
 
 
 @app.callback()

@@ -42,6 +42,10 @@ class ChartFolder:
         found = [chart for path in sorted(self._folder.iterdir()) if (chart := _read(path)) is not None]
         return sorted(found, key=lambda chart: (chart.name, chart.version))
 
+    def has(self, name: str, version: str) -> bool:
+        """Whether the chart is there at that version."""
+        return any((chart.name, chart.version) == (name, version) for chart in self.all())
+
     def find(self, name: str, version: str = "") -> Chart:
         """The chart called `name`, of that version; the last one where none is asked for and several are there.
 

@@ -10,6 +10,7 @@ import yaml
 from aiohttp import web
 
 from lab.nodes import programs
+from lab.nodes.registry import Registry
 
 CHARTS = Path(__file__).resolve().parent.parent / "charts"
 
@@ -28,7 +29,7 @@ def package(folder: Path) -> tuple[str, bytes, dict[str, Any]]:
 
 
 class Artifacts:
-    """Serves `/<distribution>/<version>/<file>` and `/charts/index.yaml`.
+    """Serves `/<distribution>/<version>/<file>`, `/charts/index.yaml`, and the charts as a registry at `/v2/charts`.
 
     Any version is served; `broken` names files (`k3s/v1.36.5+k3s1/k3s`) whose content does not fit its checksum,
     `missing` those that are answered with 404, `away` lets everything fail.
@@ -40,10 +41,12 @@ class Artifacts:
         self.away = False
         self.requests: list[str] = []
         self._charts: dict[str, bytes] = {}
+        self._registry = Registry()
         self._index: dict[str, Any] = {"apiVersion": "v1", "entries": {}, "generated": "2026-01-01T00:00:00Z"}
         for folder in sorted(path.parent for path in charts.glob("*/Chart.yaml")):
             name, data, chart = package(folder)
             self._charts[name] = data
+            self._registry.add(f"charts/{chart['name']}", str(chart["version"]), data, chart)
             entry = {**chart, "digest": hashlib.sha256(data).hexdigest(), "urls": [name]}
             self._index["entries"].setdefault(chart["name"], []).append(entry)
 
@@ -56,6 +59,8 @@ class Artifacts:
             return web.Response(status=503, text="away\n")
         if path == "charts/index.yaml":
             return web.Response(text=yaml.safe_dump(self._index), content_type="text/yaml")
+        if path == "v2" or path.startswith("v2/"):
+            return self._registry.handle(request)
         if path.startswith("charts/"):
             data = self._charts.get(path.removeprefix("charts/"))
             return web.Response(body=data, content_type="application/gzip") if data else web.Response(status=404)
