@@ -26,6 +26,7 @@ from domain.contracts.activities import (
     TaskOutcome,
     TaskRef,
 )
+from domain.etcd import EtcdMember, EtcdView
 from domain.jobs import JobKind
 from domain.machines import Machine, Phase, drafts, identities
 from domain.plan import StepKind, plan
@@ -95,6 +96,9 @@ class World:
         self.failures: dict[str, list[Exception]] = {}
         self.clones_waited: set[str] = set()
         self.refusals: list[Handle] = []
+        self.etcd: EtcdView | None = None
+        """What the planner is told of etcd; None: nobody looks (see `watch_etcd`)."""
+        self.etcd_lacks: list[str] = []
         self.moved = asyncio.Condition()
 
     # --- what a test says ---
@@ -103,6 +107,10 @@ class World:
         self.cluster = self.cluster.model_copy(
             update={"generation": self.cluster.generation + 1, "deletion_requested_at": "2026-01-01T00:00:00Z"}
         )
+
+    def watch_etcd(self, *lacks: str) -> None:
+        """From now on servers wait for a look at etcd; the first looks find that it lacks these things."""
+        self.etcd, self.etcd_lacks = EtcdView(), list(lacks)
 
     def hold(self, activity_name: str) -> asyncio.Event:
         """Makes every run of an activity wait until the returned event is set."""
@@ -153,7 +161,7 @@ class World:
             return PlanAnswer(state=state, finished=request.kind is JobKind.DELETE)
         if state.epoch != request.epoch or state.deleting is not (request.kind is JobKind.DELETE):
             return PlanAnswer(state=state)
-        found = plan(request.kind, self.cluster, list(self.machines.values()), set(request.busy))
+        found = plan(request.kind, self.cluster, list(self.machines.values()), set(request.busy), self.etcd)
         steps = tuple(
             StepOrder(
                 kind=s.kind,
@@ -193,6 +201,15 @@ class World:
                 **draft.model_dump(), cluster_id="c1", vmid=20000 + number, address=f"127.80.1.{51 + number}"
             )
         self._mark(Mark.MACHINES_RESERVED)
+
+    async def _look_at_etcd(self, ref: ClusterRef) -> Handle:
+        await self._pass(names.LOOK_AT_ETCD, "")
+        if self.etcd_lacks:
+            return Handle(done=False, waiting_for=self.etcd_lacks.pop(0), pause=0.1)
+        ready = [one for one in self.machines.values() if one.is_server and one.phase is Phase.READY]
+        members = tuple(EtcdMember(id=one.id, name=one.name, healthy=True) for one in ready)
+        self.etcd = EtcdView(members=members, leader=members[0].id, servers=tuple(one.id for one in ready))
+        return Handle(done=True)
 
     async def _release(self, ref: MachineRef) -> None:
         await self._pass(names.RELEASE_MACHINE, ref.name)
@@ -259,6 +276,7 @@ class World:
             names.FINISH_JOB: self._finish,
             names.RESERVE_MACHINES: self._reserve,
             names.RELEASE_MACHINE: self._release,
+            names.LOOK_AT_ETCD: self._look_at_etcd,
             names.FORGET_CLUSTER: self._forget,
             names.WAIT_TASK: self._wait_task,
         }
