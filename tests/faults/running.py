@@ -47,8 +47,10 @@ LIMITS = {
 """The time-out profile of the fault tests: a death is noticed after two seconds, a person is asked after minutes."""
 QUICK = ("clone", "clone_tail", "start", "stop", "destroy", "config", "resize", "upload", "delete")
 SHORT = {"boot": 0.05, "api": 0.05, "kubelet": 0.05, "ready": 0.05, "tick": 0.1, "cloud_controller": 0.1}
-PATIENCE = 420
+PATIENCE, ONE_WAIT = 720, 120
 """Seconds until a cluster that does not come is given up: many deaths take their time on a busy machine."""
+NOT_YET = 124
+"""Exit code of a `wait` that reached its time limit."""
 POOL = "trilithon"
 POOLS = """\
     workers:
@@ -172,10 +174,21 @@ class Hurt(Trilithon):
         self.available(name)
 
     def available(self, name: str) -> None:
-        self.run("wait", f"cluster/{name}", "--for=condition=Available", f"--timeout={PATIENCE}s")
+        """Waits until a cluster is Available; a job that parks fails the test."""
+        self.patiently(name, "condition=Available")
 
     def delete(self, name: str) -> None:
-        self.run("delete", f"cluster/{name}", "--yes", "--wait")
+        """Deletes a cluster and waits until it is gone."""
+        self.run("delete", f"cluster/{name}", "--yes")
+        self.patiently(name, "delete")
+
+    def patiently(self, name: str, wanted: str) -> None:
+        """`wait`, as often as it says that it is not so far yet, at most PATIENCE seconds."""
+        for _ in range(PATIENCE // ONE_WAIT):
+            done = self.run("wait", f"cluster/{name}", f"--for={wanted}", f"--timeout={ONE_WAIT}s", check=False)
+            if done.returncode != NOT_YET:
+                break
+        assert done.returncode == 0, done.stderr
 
     def nodes(self, name: str) -> dict[str, Any]:
         """What the real kubectl says of a cluster's nodes, by name."""

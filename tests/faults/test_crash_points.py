@@ -17,7 +17,7 @@ from tests.activities.test_registry import ACTIVITIES
 from tests.faults.running import Hurt, beside, hurt
 from workers.registry import name_of
 
-pytestmark = [pytest.mark.lab, pytest.mark.crash, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.crash, pytest.mark.timeout(1500)]
 
 NOT_PASSED = {
     names.SELF_TEST_STEP: "belongs to no cluster's life; it removes what an attempt left (tests/activities/proxmox)",
