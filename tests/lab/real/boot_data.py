@@ -58,12 +58,19 @@ def _file(path: str, content: str, mode: str = "0600") -> str:
 
 @dataclass
 class HandMade:
-    """One cluster's secrets and texts."""
+    """One cluster's secrets and texts.
+
+    Without `pod_network` nothing is applied after init; without `kube_proxy` init leaves it out; with `cloud` nodes
+    wait for a cloud controller.
+    """
 
     vip: str
     version: str
     pods: str = "10.244.0.0/16"
     services: str = "10.96.0.0/16"
+    pod_network: bool = True
+    kube_proxy: bool = True
+    cloud: bool = False
     token: str = field(default_factory=lambda: f"{secrets.token_hex(3)}.{secrets.token_hex(8)}")
     certificate_key: str = field(default_factory=lambda: secrets.token_hex(32))
 
@@ -252,6 +259,7 @@ class HandMade:
                 "certificateKey": self.certificate_key,
                 "localAPIEndpoint": {"advertiseAddress": address},
                 "nodeRegistration": self._registration(address),
+                "skipPhases": [] if self.kube_proxy else ["addon/kube-proxy"],
             },
             {
                 "apiVersion": "kubeadm.k8s.io/v1beta4",
@@ -263,6 +271,10 @@ class HandMade:
             },
             {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd"},
         ]
+        apply = (
+            f"kubectl --kubeconfig /etc/kubernetes/admin.conf --server https://{address}:6443 apply "
+            "-f /etc/kubernetes/podnetwork.json >> /var/log/kubeadm.log 2>&1"
+        )
         return self._text(
             [
                 _file("/etc/kubernetes/pki/ca.crt", self.ca, "0644"),
@@ -273,8 +285,7 @@ class HandMade:
             ],
             [
                 "kubeadm init --config /etc/kubernetes/kubeadm.yaml --upload-certs > /var/log/kubeadm.log 2>&1",
-                f"kubectl --kubeconfig /etc/kubernetes/admin.conf --server https://{address}:6443 apply "
-                "-f /etc/kubernetes/podnetwork.json >> /var/log/kubeadm.log 2>&1",
+                *([apply] if self.pod_network else []),
             ],
         )
 
@@ -304,12 +315,12 @@ class HandMade:
             ["kubeadm join --config /etc/kubernetes/kubeadm.yaml > /var/log/kubeadm.log 2>&1"],
         )
 
-    @staticmethod
-    def _registration(address: str) -> dict[str, object]:
+    def _registration(self, address: str) -> dict[str, object]:
+        more = [{"name": "cloud-provider", "value": "external"}] if self.cloud else []
         return {
             "criSocket": "unix:///run/containerd/containerd.sock",
             "imagePullPolicy": "IfNotPresent",
-            "kubeletExtraArgs": [{"name": "node-ip", "value": address}],
+            "kubeletExtraArgs": [{"name": "node-ip", "value": address}, *more],
         }
 
     @staticmethod
