@@ -4,9 +4,13 @@ import asyncio
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from clients.crossings import UNWATCHED, Crossing
+
+MANAGER = "trilithon-helm"
+"""The field manager of everything that Helm applies for us: the name that its process is started by."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +103,11 @@ class Helm:
 
     async def _call(self, order: dict[str, Any]) -> dict[str, Any]:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
+            # Beside the interpreter, so that Python still finds its environment by it.
+            str(Path(sys.executable).with_name(MANAGER)),
             "-m",
             self.worker,
+            executable=sys.executable,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -1,7 +1,8 @@
 """The subprocess in which Helm runs: one order by standard input, one answer by standard output.
 
-Run as `python -m clients.charts.worker`. The library takes the base name of the program as the field manager of
-server-side apply, so it is set to one fixed name: two names would conflict with each other (facts, measured).
+Run as `python -m clients.charts.worker`. The library takes the base name of the process's first argument as the field
+manager of server-side apply, so whoever starts us gives it one fixed name (`clients.charts.helm.MANAGER`; Python's
+own `sys.argv` is too late): two names would conflict with each other, and an upgrade would be refused.
 """
 
 import hashlib
@@ -14,14 +15,12 @@ from typing import Any
 
 import yaml
 
-MANAGER = "trilithon-helm"
 LABEL = "trilithon-values"
 """Release label with a digest of chart and values: how the next call sees that nothing differs."""
 
 
 def main() -> None:
     """Reads the order, does it, prints `{"release": ...}` or `{"error": ...}`."""
-    sys.argv[0] = MANAGER
     _die_with_parent()
     order = json.load(sys.stdin)
     import helm_python as helm
@@ -74,7 +73,7 @@ def _rendered(helm: Any, order: dict[str, Any]) -> list[dict[str, Any]]:
     chart = helm.Chart.load(order["chart"])
     texts = chart.render(order["values"], name=order["name"], namespace=order["namespace"], is_install=True)
     found = [document for text in texts.values() for document in yaml.safe_load_all(text)]
-    found += [document for crd in chart.crds() for document in yaml.safe_load_all(crd.get("data") or "")]
+    found += [document for crd in chart.crds for document in yaml.safe_load_all(crd.get("data") or "")]
     return [document for document in found if isinstance(document, dict)]
 
 
