@@ -13,8 +13,8 @@ export function ClusterJobs({ cluster }: { cluster: Cluster }) {
     queryKey: ["cluster", cluster.namespace, cluster.name, "jobs"],
     queryFn: () => get<Page<JobSummary>>(`/clusters/${cluster.namespace}/${cluster.name}/jobs`),
   });
-  if (error) return <ProblemAlert error={error} />;
-  if (!data) return null;
+  // What was read stays on show while the platform is away; the bar above says that it may be out of date.
+  if (!data) return <ProblemAlert error={error} />;
   if (data.items.length === 0) {
     return <Nothing title="No job has run yet" why="An accepted change starts one within seconds." />;
   }

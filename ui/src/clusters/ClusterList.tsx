@@ -175,6 +175,7 @@ function Search({ text, onText }: { text: string; onText: (text: string) => void
   const [typed, setTyped] = useState(text);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const sent = useRef(text);
+  const here = useRef(window.location.pathname);
   useEffect(() => {
     if (text !== sent.current) setTyped(text);
     sent.current = text;
@@ -184,6 +185,8 @@ function Search({ text, onText }: { text: string; onText: (text: string) => void
     setTyped(value);
     clearTimeout(timer.current);
     timer.current = setTimeout(() => {
+      // This list stays on show until the next page has come; by then the address is no longer ours.
+      if (window.location.pathname !== here.current) return;
       sent.current = value;
       onText(value);
     }, wait);

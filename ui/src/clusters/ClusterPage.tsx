@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { NavLink, useNavigate, useParams } from "react-router-dom";
 import { ApiProblem, download, get } from "../api/client";
+import { useLink } from "../api/events";
 import type { Cluster } from "../api/types";
 import { CannotRead } from "../parts/Nothing";
 import { ProblemAlert } from "../parts/ProblemAlert";
@@ -30,6 +31,7 @@ const WORDS: Record<(typeof VIEWS)[number], string> = {
 export default function ClusterPage() {
   const { namespace = "", name = "", view = "summary" } = useParams();
   const navigate = useNavigate();
+  const link = useLink();
   const [deleting, setDeleting] = useState(false);
   const [failure, setFailure] = useState<unknown>(null);
   const { data: cluster, error, refetch } = useQuery({
@@ -90,7 +92,7 @@ export default function ClusterPage() {
           </Act>
         </div>
       </div>
-      <ProblemAlert error={failure ?? error} />
+      <ProblemAlert error={failure ?? (link === "live" ? error : null)} />
       <div role="status">
         {cluster.message && (
           <Alert

@@ -13,8 +13,7 @@ export function MachineTable({ namespace, name }: { namespace: string; name: str
     queryKey: ["cluster", namespace, name, "machines"],
     queryFn: () => get<Machines>(`/clusters/${namespace}/${name}/machines`),
   });
-  if (error) return <ProblemAlert error={error} />;
-  if (!data) return null;
+  if (!data) return <ProblemAlert error={error} />;
   if (data.items.length === 0) {
     return <Nothing title="No machines yet" why="They are recorded here before the first of them is made." />;
   }
