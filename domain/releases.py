@@ -138,7 +138,7 @@ def _cilium(spec: ClusterSpec) -> Release:
             "kubeProxyReplacement": spec.kube_proxy_replacement,
             # The API's service address is routed by Cilium itself once kube-proxy is away; the virtual IP always is.
             "k8sServiceHost": spec.endpoint,
-            "k8sServicePort": API_PORT,
+            "k8sServicePort": str(API_PORT),
             # Nodes' ranges come from the cluster's own; Cilium's default overlaps nearly every private network.
             "ipam": {"mode": "kubernetes"},
             # Two of them stand on two nodes, so a cluster of one node would have one waiting for ever.

@@ -23,6 +23,7 @@ _CHARTS = {
 """Chart -> name of the DaemonSet that it brings."""
 _DAEMONS = set(_CHARTS.values()) | {"canal", "kube-flannel", "calico"}
 _GROUP = "helm.cattle.io"
+_OPERATOR = "operator.tigera.io"
 _TWO = "two pod networks: flannel is on beside the chart's"
 
 
@@ -128,14 +129,33 @@ def reconcile(cluster: "SimCluster") -> None:
         cluster.charts_trouble[chart] = hindrance
         if not hindrance and cluster.api.find("daemonsets", "kube-system", daemon) is None:
             cluster.api.ensure(_daemonset(daemon), "helm")
+    _operate(cluster)
+
+
+def _operate(cluster: "SimCluster") -> None:
+    """Calico's operator: where it runs and has an Installation whose ranges are the cluster's, it makes calico-node."""
+    api = cluster.api
+    if not any(meta(item)["name"] == "tigera-operator" for item in api.rows("deployments")):
+        return
+    ranges = split_list(cluster.config.get("cluster-cidr", "10.42.0.0/16"))
+    try:
+        installations = api.rows("installations", group=_OPERATOR)
+    except KeyError:
+        return  # its definitions are not there
+    for installation in installations:
+        pools = dig(installation, "spec", "calicoNetwork", "ipPools", default=None) or [{"cidr": "192.168.0.0/16"}]
+        if any(pool.get("cidr") not in ranges for pool in pools):
+            cluster.charts_trouble["tigera-operator"] = "Calico's address pool is not the cluster's"
+        elif not any(meta(item)["name"] == "calico-node" for item in api.rows("daemonsets")):
+            api.ensure(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "calico-system"}}, "tigera-operator"
+            )
+            api.ensure(_daemonset("calico-node", "calico-system"), "tigera-operator")
 
 
 def _installed(cluster: "SimCluster") -> bool:
-    """A pod network's DaemonSet is there, or Calico's operator, which would make one."""
-    api = cluster.api
-    return any(meta(item)["name"] in _DAEMONS for item in api.rows("daemonsets")) or any(
-        meta(item)["name"] == "tigera-operator" for item in api.rows("deployments")
-    )
+    """A pod network's DaemonSet is there."""
+    return any(meta(item)["name"] in _DAEMONS for item in cluster.api.rows("daemonsets"))
 
 
 def ready(cluster: "SimCluster") -> str:
@@ -149,12 +169,12 @@ def ready(cluster: "SimCluster") -> str:
     return next((text for text in cluster.charts_trouble.values() if text), "no pod network is installed")
 
 
-def _daemonset(name: str) -> Obj:
+def _daemonset(name: str, namespace: str = "kube-system") -> Obj:
     labels = {"k8s-app": name}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": name, "namespace": "kube-system"},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "selector": {"matchLabels": labels},
             "template": {

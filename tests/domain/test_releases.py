@@ -37,7 +37,7 @@ def test_the_pod_network_is_ours_where_the_distribution_brings_another(changes, 
 def test_cilium_reaches_the_api_by_the_virtual_ip(replaced: bool) -> None:
     (cilium,) = pod_network(spec(**KUBEADM, cni=Cni.CILIUM, kube_proxy_replacement=replaced))
     assert cilium.values["kubeProxyReplacement"] is replaced
-    assert (cilium.values["k8sServiceHost"], cilium.values["k8sServicePort"]) == ("192.0.2.50", 6443)
+    assert (cilium.values["k8sServiceHost"], cilium.values["k8sServicePort"]) == ("192.0.2.50", "6443")
     assert cilium.values["ipam"] == {"mode": "kubernetes"}
 
 
