@@ -155,8 +155,8 @@ class Hurt(Trilithon):
 
     # --- clusters ---
 
-    def small(self, name: str, *, workers: int = 1, number: int = 2) -> Path:
-        """A k3s manifest: one server; `number` keeps the addresses of several clusters apart."""
+    def small(self, name: str, *, workers: int = 1, number: int = 2, cni: str = "") -> Path:
+        """A k3s manifest: one server; `number` keeps the addresses of several clusters apart; `cni` by Helm."""
         text = (
             (ROOT / "examples" / "edge-k3s.yaml").read_text().replace("127.80.2.", f"127.{self.space + 10}.{number}.")
         )
@@ -164,13 +164,15 @@ class Hurt(Trilithon):
         if workers:
             pools = POOLS.replace("REPLICAS", str(workers))
             text = text.replace("    variables:\n", f"{pools}    variables:\n")
+        if cni:
+            text = text.replace("    variables:\n", f"    variables:\n      - name: cni\n        value: {cni}\n")
         path = self.folder / f"{name}.yaml"
         path.write_text(text)
         return path
 
-    def create(self, name: str, *, workers: int = 1, number: int = 2) -> None:
+    def create(self, name: str, *, workers: int = 1, number: int = 2, cni: str = "") -> None:
         """Applies a manifest and waits until the cluster is Available."""
-        self.run("apply", "-f", str(self.small(name, workers=workers, number=number)))
+        self.run("apply", "-f", str(self.small(name, workers=workers, number=number, cni=cni)))
         self.available(name)
 
     def available(self, name: str) -> None:

@@ -34,7 +34,6 @@ OBSERVING = {
     names.WATCH_SITE: "watches; remembers in the store what it sees",
 }
 WITHOUT_MEMORY = {
-    names.INSTALL_POD_NETWORK: "has nothing to install in this cluster; lived in tests/activities/helm",
     names.SELF_TEST_STEP: "is meant to do everything anew each time, and leaves nothing (tests/activities/proxmox)",
 }
 MUTATING = [name for name in REGISTERED if name not in OBSERVING and name not in WITHOUT_MEMORY]
