@@ -128,7 +128,7 @@ export default function SignIn({ problem, onSignedIn }: Props) {
                 )}
               </FormGroup>
               <ActionGroup>
-                <Button type="submit" isLoading={busy} isDisabled={busy || !username || !password}>
+                <Button type="submit" isLoading={busy} isDisabled={busy || realms.isPending || !username || !password}>
                   Sign in
                 </Button>
               </ActionGroup>
