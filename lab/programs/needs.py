@@ -1,6 +1,7 @@
 """What the real laboratory needs of a machine, said in sentences."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,11 +23,8 @@ def go_version(text: str) -> tuple[int, int]:
     >>> go_version("go version go1.26.8 linux/amd64")
     (1, 26)
     """
-    for word in text.split():
-        if word.startswith("go") and word[2:3].isdigit():
-            numbers = word[2:].split(".")
-            return int(numbers[0]), int("".join(c for c in numbers[1] if c.isdigit()) or 0) if len(numbers) > 1 else 0
-    return 0, 0
+    found = re.search(r"\bgo(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def missing_for_build() -> list[str]:

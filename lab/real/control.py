@@ -17,9 +17,10 @@ Answer = Awaitable[web.StreamResponse]
 class Control:
     """Routes over one world."""
 
-    def __init__(self, world: World, forwards: Forwards) -> None:
+    def __init__(self, world: World, forwards: Forwards, namespace_of: int) -> None:
         self._world = world
         self._forwards = forwards
+        self._namespace_of = namespace_of
 
     def app(self) -> web.Application:
         """The aiohttp application."""
@@ -123,7 +124,9 @@ class Control:
         return web.json_response(self._machine(request).logs())
 
     async def state(self, _: web.Request) -> web.Response:
-        return web.json_response({**self._world.state(), "forwards": self._forwards.describe()})
+        return web.json_response(
+            {**self._world.state(), "forwards": self._forwards.describe(), "namespace_of": self._namespace_of}
+        )
 
     async def faults(self, _: web.Request) -> web.Response:
         return web.json_response([{"name": name, "never_agent": True} for name in sorted(self._world.never_agent)])

@@ -62,7 +62,7 @@ async def serve(arguments: argparse.Namespace) -> None:
     world = World(layout, stock, arguments.disks, OUTER_PROC)
     world.network.bridge("vmbr0", None)
     forwards = Forwards(arguments.namespace)
-    runner = web.AppRunner(Control(world, forwards).app(), access_log=None, shutdown_timeout=1)
+    runner = web.AppRunner(Control(world, forwards, arguments.pid).app(), access_log=None, shutdown_timeout=1)
     await runner.setup()
     # The same address inside, for the simulated Proxmox VE, and outside, for people and tests.
     outside = await asyncio.to_thread(outside_socket, arguments.namespace, arguments.host, arguments.port)
