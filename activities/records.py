@@ -63,6 +63,7 @@ class RecordActivities:
             cluster_id=begin.cluster_id or None,
             site_id=begin.site_id or None,
             generation=state.generation,
+            requested_by=await self._author(begin.cluster_id),
             started_at=self._clock(),
         )
         await self._store.jobs.begin(job)
@@ -244,6 +245,11 @@ class RecordActivities:
             await self._status(cluster, _busy_status(cluster))
             reason = Reason.WAITING if report.waiting_for else Reason.IN_PROGRESS
             await self._progress(cluster, reason, report.waiting_for)
+
+    async def _author(self, cluster_id: str) -> str:
+        """Who made the change that a job works on: the author of the cluster's newest revision."""
+        revisions = await self._store.clusters.revisions(cluster_id) if cluster_id else []
+        return revisions[-1].author if revisions else ""
 
     async def _cluster(self, ref: ClusterRef) -> Cluster:
         try:

@@ -47,6 +47,13 @@ async def test_begin_opens_one_record(store: Store, records: RecordActivities, c
     assert (job.id, job.phase, job.generation) == ("run-1", JobPhase.RUNNING, 1)
 
 
+async def test_a_job_names_who_asked_for_it(store: Store, records: RecordActivities, cluster: Cluster) -> None:
+    await store.clusters.request_deletion(cluster.id, "ann@pve")
+    await records.begin_job(begin(cluster, JobKind.DELETE))
+    (job,) = await store.jobs.of_cluster(cluster.id)
+    assert job.requested_by == "ann@pve"
+
+
 async def test_authorities_are_made_once(store: Store, records: RecordActivities, cluster: Cluster) -> None:
     await records.make_authorities(ref(cluster))
     scope = f"cluster/{cluster.id}"
