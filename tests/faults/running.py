@@ -249,10 +249,10 @@ class Hurt(Trilithon):
 
         cluster_id, machines, secrets = self.ask(question)
         machines.sort(key=lambda machine: (not machine.is_server, machine.vmid))
-        state = self.state()
-        return Cluster(
-            name, cluster_id, tuple(machines), _secret_texts(secrets), canonical(state, cluster_id, machines)
-        )
+        lines = canonical(self.state(), cluster_id, machines)
+        # Two laboratories differ in their addresses.
+        lines = [line.replace(f"127.{self.space + 10}.", "127.N.") for line in lines]
+        return Cluster(name, cluster_id, tuple(machines), _secret_texts(secrets), lines)
 
     def effects(self, after: int = 0) -> Counter[str]:
         """What was brought about in Proxmox VE since entry `after`: tasks that ended well, calls that were accepted."""
