@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.datafolder import DataFolder, default_folder, require_free
-from cli.failures import Failure
+from cli.failures import USAGE, Failure
 from cli.output import say, write
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data folder; $TRILITHON_DATA or the XDG one by default.")]
@@ -19,6 +19,9 @@ READY_LIMIT = 60.0
 
 
 def up(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[real]", help="After --lab: its nodes run real Kubernetes (root, Go).")
+    ] = None,
     lab: Annotated[bool, typer.Option("--lab", help="With the simulated datacenter (in a checkout).")] = False,
     data: Data = None,
     port: Annotated[int, typer.Option(help="Port of pages and API, on loopback.")] = 8080,
@@ -28,18 +31,30 @@ def up(
     charts: Annotated[Path | None, typer.Option(help="Folder of Helm charts.")] = None,
 ) -> None:
     """Run everything on this machine until Ctrl-C: Temporal, API and pages, worker; with --lab a datacenter too."""
+    from cli import laboratory
     from cli.platform import Platform
 
+    if kind not in (None, *laboratory.KINDS) or (kind and not lab):
+        raise Failure(f"{kind} is not understood.", "Use `up --lab` or `up --lab real`.", code=USAGE)
     folder = DataFolder((data or default_folder()).absolute())
     about = {"pid": os.getpid(), "url": f"http://127.0.0.1:{port}"}
     with folder.held(about):
+        laboratory.close_ways(folder.lab)
         for number, what, option in (
             (port, "pages and API", "--port"),
             (temporal_port, "the Temporal server", "--temporal-port"),
             (temporal_ui_port, "the Temporal UI", "--temporal-ui-port"),
         ):
             require_free("127.0.0.1", number, what, option)
-        platform = Platform(folder, port, temporal_port, temporal_ui_port, lab_space if lab else None, charts)
+        platform = Platform(
+            folder,
+            port,
+            temporal_port,
+            temporal_ui_port,
+            lab_space if lab else None,
+            charts,
+            kind or laboratory.KINDS[0],
+        )
         stopping: list[int] = []
 
         def stop(number: int, _: Any) -> None:
@@ -59,6 +74,7 @@ def up(
         finally:
             say("Stopping …")
             platform.supervisor.stop()
+            laboratory.close_ways(folder.lab)
     if lab:
         say("Stopped. The simulated datacenter goes on; `trilithon reset` ends and empties both.")
     else:

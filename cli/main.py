@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli import charts, clusters, installation, jobs, session, sites
+from cli import charts, clusters, installation, jobs, labs, session, sites
 from cli.connection import CHOSEN, close_all
 from cli.failures import ERROR, INTERRUPTED, Failure, Refusal
 
@@ -41,6 +41,7 @@ for command in (
 app.add_typer(sites.site, name="site")
 app.add_typer(sites.template, name="template")
 app.add_typer(charts.chart, name="chart")
+app.add_typer(labs.lab, name="lab")
 
 
 @app.callback()

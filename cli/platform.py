@@ -12,7 +12,7 @@ from typing import Any
 from cli import laboratory
 from cli.datafolder import DataFolder
 from cli.failures import Failure
-from cli.installation import READY_LIMIT, answers, listens, temporal_program
+from cli.installation import READY_LIMIT, answers, temporal_program
 from cli.output import say
 from cli.supervisor import Part, Supervisor
 from store import KeyUnusable, SecretKey, migrate, open_store, scrypt_hash
@@ -30,6 +30,7 @@ class Platform:
         temporal_ui_port: its pages.
         lab_space: addresses of the laboratory, or None without one.
         charts: folder of Helm charts; the laboratory's by default when there is one.
+        lab_kind: what the laboratory's nodes are. With real ones the processes run in the laboratory's network.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Platform:
         temporal_ui_port: int,
         lab_space: int | None,
         charts: Path | None,
+        lab_kind: str = laboratory.KINDS[0],
     ) -> None:
         self._folder = folder
         self._port = port
@@ -47,6 +49,7 @@ class Platform:
         self._temporal_ui_port = temporal_ui_port
         self._lab_space = lab_space
         self._charts = charts
+        self._lab_kind = lab_kind
         self._lab: dict[str, Any] | None = None
         self._password: str | None = None
         self._first = not folder.store.exists()
@@ -62,7 +65,8 @@ class Platform:
         self._key()
         if self._lab_space is not None:
             say("Starting the simulated datacenter …")
-            self._lab = laboratory.start(self._folder.lab, self._lab_space)
+            self._lab = laboratory.start(self._folder.lab, self._lab_space, self._lab_kind)
+            laboratory.open_ways(self._lab, (self._port, self._temporal_port, self._temporal_ui_port))
         asyncio.run(self._prepare_store())
 
     def start(self, until: Callable[[], bool]) -> None:
@@ -72,10 +76,12 @@ class Platform:
             Failure: one of them does not answer within a minute; the text ends with its log's last lines.
         """
         parts = self._parts()
+        for part in parts:
+            part.command = [*(self._lab or {}).get("enter", ()), *part.command]
         self.supervisor = Supervisor(parts)
         temporal, api, worker = parts
         checks: tuple[tuple[Part, Callable[[], bool]], ...] = (
-            (temporal, lambda: listens(self._temporal_port)),
+            (temporal, lambda: laboratory.listens_inside(self._lab, self._temporal_port)),
             (api, lambda: answers(f"http://127.0.0.1:{self._port}/api/v1/healthz")),
             (worker, worker.alive),
         )
