@@ -14,7 +14,7 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
 mount -t tmpfs tmpfs "$root/run"
-chroot "$root" containerd > "$store.log" 2>&1 &
+chroot "$root" containerd > "$(dirname "$archive")/containerd.log" 2>&1 &
 daemon=$!
 for _ in $(seq 100); do chroot "$root" ctr version > /dev/null 2>&1 && break; sleep 0.1; done
 chroot "$root" ctr -n k8s.io images import --all-platforms "/images/$(basename "$archive")" > /dev/null

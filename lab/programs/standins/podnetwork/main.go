@@ -7,9 +7,11 @@ import (
 	"context"
 	"flag"
 	"log"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -35,6 +37,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	// A connection begun before kube-proxy has written its rules never comes through; client-go would wait 30 s for it.
+	config.Dial = (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		log.Fatal(err)
