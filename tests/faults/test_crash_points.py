@@ -26,10 +26,11 @@ NOT_PASSED = {
     names.WATCH_SITE: "lasts ten minutes and returns nothing; it only reads",
 }
 BUSY = {
-    "match": {"method": "POST", "path": "/clone$", "times": 1},
+    "match": {"method": "POST", "path": "/clone$", "times": 4},
     "do": {"status": 500, "text": "can't lock file '/var/lock/qemu-server/lock-9002.conf' - got timeout"},
 }
-"""The first clone finds a lock, so that a job waits for something and `records.report_job` is passed too."""
+"""The first clones find a lock, so that a job waits for something and `records.report_job` is passed too: more than
+once, since a worker that dies over such an answer has not told of it."""
 CNI = "cilium"
 """A pod network that k3s does not bring, so that Helm installs it."""
 QUESTIONS = "/agent/"
