@@ -5,10 +5,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 DEFAULT_VERSION = "v1.36.3"
-ETCD_TAG = "3.6.8-0"
-"""Tag of the etcd image that kubeadm 1.36 and 1.35 ask for; the program inside is 3.6.16."""
-COREDNS_TAG = "v1.14.2"
-PAUSE_TAG = "3.10.2"
+COMPANIONS = {"v1.36": ("3.6.8-0", "v1.14.2", "3.10.2"), "v1.35": ("3.6.6-0", "v1.13.1", "3.10.1")}
+"""Tags of etcd, CoreDNS and pause that kubeadm of a minor asks for (its own constants, read in v1.36.3 and v1.35.4). The
+programs inside are the same for all: etcd 3.6.16, CoreDNS 1.14.2."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,20 @@ def kube(version: str) -> Recipe:
         tags="providerless",
         variables={f"{place}.{key}": value for place in places for key, value in said.items()},
     )
+
+
+def companions(versions: list[str]) -> dict[str, list[str]]:
+    """Tags by image for several Kubernetes versions, the newest minor's always among them.
+
+    Raises:
+        ValueError: nobody has read a minor's tags yet.
+    """
+    minors = {version.rpartition(".")[0] for version in versions} | {DEFAULT_VERSION.rpartition(".")[0]}
+    unknown = minors - COMPANIONS.keys()
+    if unknown:
+        raise ValueError(f"the tags of etcd, CoreDNS and pause of {', '.join(sorted(unknown))} are not written down")
+    found = [COMPANIONS[minor] for minor in sorted(minors)]
+    return {name: sorted({tags[place] for tags in found}) for place, name in enumerate(("etcd", "coredns", "pause"))}
 
 
 def others() -> list[Recipe]:

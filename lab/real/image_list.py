@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from lab.programs.recipes import COREDNS_TAG, ETCD_TAG, PAUSE_TAG
+from lab.programs.recipes import companions
 from lab.real.images import Image, pack
 from lab.real.layout import HERE
 
@@ -41,10 +41,11 @@ def image_list(layers: Path, archive: Path, tree: Path, versions: list[str], pro
         return root
 
     etcd = program("etcd", "usr/local/bin/etcd", "etcdctl", "etcdutl")
+    dns, pause, tags = program("coredns", "coredns"), program("pause", "pause"), companions(versions)
     images = [
-        Image(f"{REGISTRY}/etcd:{ETCD_TAG}", (net, etcd)),
-        Image(f"{REGISTRY}/coredns/coredns:{COREDNS_TAG}", (program("coredns", "coredns"),), ("/coredns",)),
-        Image(f"{REGISTRY}/pause:{PAUSE_TAG}", (program("pause", "pause"),), ("/pause",)),
+        *(Image(f"{REGISTRY}/etcd:{tag}", (net, etcd)) for tag in tags["etcd"]),
+        *(Image(f"{REGISTRY}/coredns/coredns:{tag}", (dns,), ("/coredns",)) for tag in tags["coredns"]),
+        *(Image(f"{REGISTRY}/pause:{tag}", (pause,), ("/pause",)) for tag in tags["pause"]),
         Image(KUBE_VIP, (program("kube-vip", "kube-vip"),), ("/kube-vip",)),
         Image(WEB, (net,), cmd=("httpd", "-f", "-p", "80", "-h", "/www")),
     ]

@@ -57,6 +57,17 @@ def test_a_version_says_itself() -> None:
     assert said["k8s.io/component-base/version.gitMinor"] == "35"
 
 
+def test_companions_of_several_minors() -> None:
+    assert recipes.companions(["v1.36.3"])["pause"] == ["3.10.2"]
+    assert recipes.companions(["v1.35.4"]) == {
+        "etcd": ["3.6.6-0", "3.6.8-0"],
+        "coredns": ["v1.13.1", "v1.14.2"],
+        "pause": ["3.10.1", "3.10.2"],
+    }
+    with pytest.raises(ValueError, match=r"v1\.37 are not written down"):
+        recipes.companions(["v1.37.0"])
+
+
 def test_key_follows_content_flags_and_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipes, "HERE", tmp_path)
     folder = tmp_path / "thing"
