@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 DEFAULT_VERSION = "v1.36.3"
 COMPANIONS = {"v1.36": ("3.6.8-0", "v1.14.2", "3.10.2"), "v1.35": ("3.6.6-0", "v1.13.1", "3.10.1")}
-"""Tags of etcd, CoreDNS and pause that kubeadm of a minor asks for (its own constants, read in v1.36.3 and v1.35.4). The
+"""Tags of etcd, CoreDNS and pause that kubeadm of a minor asks for (its constants, read in v1.36.3 and v1.35.4). The
 programs inside are the same for all: etcd 3.6.16, CoreDNS 1.14.2."""
 
 
