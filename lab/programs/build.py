@@ -102,7 +102,7 @@ def build(recipe: Recipe, say: Callable[[str], None], go: str | None = None) -> 
         if done.returncode != 0:
             draft.unlink(missing_ok=True)
             tail = "\n".join((done.stderr or done.stdout).splitlines()[-12:])
-            raise BuildFailed(f"{recipe.name} cannot be built:\n{tail}")
+            raise BuildFailed(f"{recipe.name} cannot be built (go ended with {done.returncode}):\n{tail}")
         draft.replace(out)
         say(f"built {recipe.name}: {out.stat().st_size >> 20} MB in {time.monotonic() - began:.0f} s")
     return out
