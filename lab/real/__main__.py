@@ -20,7 +20,7 @@ from lab.real import cgroups
 from lab.real.forwards import own_namespace
 from lab.real.layout import Layout, cache_folder
 from lab.real.lock import DEFAULT, MachineLock, Taken
-from lab.real.stock import prepare
+from lab.real.stock import prepare, prune
 
 EXIT_TAKEN = 75
 
@@ -58,6 +58,8 @@ def main() -> int:
         if arguments.prepare:
             return 0
         lock.take(str(arguments.data.resolve()), arguments.wait, say)
+        # Whoever held the machine meanwhile may have pruned what it did not need.
+        stock = prepare(versions, say)
     except Missing as error:
         say(str(error))
         return EXIT_MISSING
@@ -69,6 +71,7 @@ def main() -> int:
         say(f"{error}\n{text.decode(errors='replace') if isinstance(text, bytes) else text or ''}")
         return 1
     arguments.data.mkdir(parents=True, exist_ok=True)
+    prune(stock)
     for name in cgroups.sweep():
         say(f"removed what a dead laboratory left: {name}")
     # Beside the stock: machines hard-link the preloaded images, so both must lie on one file system.

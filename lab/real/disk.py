@@ -21,6 +21,14 @@ class Disk:
             folder / "kubelet": "/var/lib/kubelet",
             folder / "etcd": "/var/lib/etcd",
         }
+        try:
+            self._make(stock)
+        except BaseException:
+            self.destroy()  # a second try must not find half a disk
+            raise
+
+    def _make(self, stock: Stock) -> None:
+        folder, version = self.folder, self.version
         for name in ("up", "wk", "root", "kubelet", "etcd"):
             (folder / name).mkdir(parents=True)
         _hardlinks(stock.store, folder / "containerd")

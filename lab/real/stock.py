@@ -1,5 +1,6 @@
 """What machines are made of: node tree, Kubernetes layer of a version, store of preloaded images. Built once each."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -107,6 +108,15 @@ def prepare(versions: list[str], say: Say) -> Stock:
     return Stock(tree, kube, store)
 
 
+def prune(stock: Stock) -> None:
+    """Removes what older recipes made. Only under the machine's lock: a running laboratory still takes from its own."""
+    keep = {stock.tree, stock.store, *stock.kube.values()}
+    for path in cache_folder().iterdir():
+        made = path.name.startswith(("tree-", "store-", *(f"kube-{version}-" for version in stock.kube)))
+        if made and path not in keep and not path.name.endswith((".draft", "-work")):
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def _text(path: Path | str) -> str:
     return Path(path).read_text()
 
@@ -125,14 +135,16 @@ def _made(name: str, key: str, make: Callable[[Path], None], say: Say) -> Path:
     if out.is_dir():
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
-    for old in out.parent.glob(f"{name}-*"):  # content of an older recipe, or half made
-        if len(old.name) == len(out.name) or ".draft" in old.name:
-            shutil.rmtree(old, ignore_errors=True)
     say(f"making {name} …")
     began, draft = time.monotonic(), out.with_name(f"{out.name}.draft")
-    draft.mkdir()
-    make(draft)
-    draft.rename(out)
+    with (out.parent / f".{name}.lock").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        if out.is_dir():  # somebody else made it meanwhile
+            return out
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        make(draft)
+        draft.rename(out)
     say(f"made {name} in {time.monotonic() - began:.0f} s")
     return out
 
