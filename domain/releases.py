@@ -62,7 +62,7 @@ CALICO_DEFINITIONS = Chart(
 """From 3.32 on the operator's chart brings no definitions, and fails without them."""
 CALICO = Chart(name="tigera-operator", version="v3.32.1", repository="https://docs.tigera.io/calico/charts")
 CLOUD_CONTROLLER = Chart(
-    name="proxmox-cloud-controller-manager", version="0.2.25", repository="oci://ghcr.io/sergelogvinov/charts"
+    name="proxmox-cloud-controller-manager", version="0.2.28", repository="oci://ghcr.io/sergelogvinov/charts"
 )
 CHARTS = (CALICO, CALICO_DEFINITIONS, CILIUM, CLOUD_CONTROLLER)
 """Every chart that we may need, by name: what `trilithon chart pull NAME` knows."""
