@@ -199,7 +199,7 @@ async def _sweep() -> None:
         await asyncio.sleep(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+        gc.collect(1)  # what is young: a full collection after each of hundreds of tests takes a minute
 
 
 def is_ready(node: Obj | None) -> bool:
