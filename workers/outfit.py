@@ -9,8 +9,6 @@ from activities.kubernetes import KubernetesActivities
 from activities.kubernetes.etcd import EtcdActivities, EtcdLooks
 from activities.kubernetes.reach import ClusterReach
 from activities.proxmox import ProxmoxActivities, SiteClients
-from activities.proxmox.self_test import SelfTesting
-from activities.proxmox.watching import Watching
 from activities.records import RecordActivities
 from clients.charts import ChartFolder
 from clients.crossings import Crossing
@@ -41,9 +39,7 @@ class Outfit:
         etcd = EtcdLooks(store, self._reach, clock)
         self._groups: tuple[object, ...] = (
             RecordActivities(store, clock),
-            ProxmoxActivities(store, self._sites),
-            Watching(store, self._sites, etcd.round),
-            SelfTesting(store, self._sites),
+            ProxmoxActivities(store, self._sites, etcd.round),
             KubernetesActivities(store, self._reach, self._sites.of, connect_as, clock),
             EtcdActivities(etcd),
             HelmActivities(store, Releasing(self._reach, ChartShelf(store, ChartFolder(charts)), crossing)),

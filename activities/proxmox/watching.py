@@ -48,9 +48,14 @@ class Watching(Acting):
     """Reads in a row that must fail before the site counts as unreachable."""
 
     def __init__(
-        self, store: Store, sites: SiteClients, look_at_etcd: Callable[[str], Awaitable[None]] | None = None
+        self,
+        store: Store,
+        sites: SiteClients,
+        look_at_etcd: Callable[[str], Awaitable[None]] | None = None,
+        *,
+        look_every: float = 0.5,
     ) -> None:
-        super().__init__(store, sites)
+        super().__init__(store, sites, look_every=look_every)
         self._look_at_etcd = look_at_etcd
 
     @activity.defn(name=names.WATCH_SITE)
