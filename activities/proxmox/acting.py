@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from temporalio.exceptions import ApplicationError
 
-from activities.proxmox.presence import Sight, own_task
+from activities.proxmox.presence import Sight, look, own_task
 from activities.proxmox.sites import SiteClients
 from clients.proxmox import (
     AlreadyExists,
@@ -104,10 +104,17 @@ class Acting:
             raise ApplicationError(f"A younger attempt works on {scene.machine.name}.", type="Superseded")
 
     async def _before_task(self, scene: MachineScene, sight: Sight) -> Handle | None:
-        """Called right before a call that becomes a task of the VM: one that we have running already is waited for."""
+        """Called right before a call that becomes a task of the VM: one that we have running already is waited for.
+
+        A task of an earlier attempt may have ended between the look and this question; then the VM is no longer as it
+        was seen, and everything is looked at again.
+        """
         upid = await own_task(scene.client, sight, scene.machine)
         if upid:
             return Handle(done=False, upid=upid)
+        now = await look(scene.client, scene.machine)
+        if (now.state, now.node, now.running, now.config) != (sight.state, sight.node, sight.running, sight.config):
+            return Handle(done=False, pause=0.05)
         await self._still_held(scene)
         return None
 
