@@ -11,9 +11,7 @@ from cli.datafolder import DataFolder, default_folder
 from cli.failures import Failure
 from cli.installation import Data
 
-lab = typer.Typer(
-    help="The nodes beside `up --lab real`.", no_args_is_help=True, rich_markup_mode=None
-)
+lab = typer.Typer(help="The nodes beside `up --lab real`.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @lab.command()
