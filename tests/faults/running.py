@@ -358,7 +358,11 @@ class Hurt(Trilithon):
     def texts(self) -> dict[str, bytes]:
         """Everything in which no secret may show: Temporal's data, our store and our logs."""
         files = [*self.data.glob("*.db*"), *(self.data / "logs").glob("*.log"), *self.folder.glob("up.*")]
-        return {str(path.relative_to(self.folder)): path.read_bytes() for path in files}
+        found = {}
+        for path in files:
+            with contextlib.suppress(FileNotFoundError):  # SQLite's journal comes and goes
+                found[str(path.relative_to(self.folder))] = path.read_bytes()
+        return found
 
 
 def canonical(state: dict[str, Any], cluster_id: str, machines: Sequence[Machine]) -> list[str]:

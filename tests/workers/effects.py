@@ -10,6 +10,7 @@ from activities import journal
 from domain.contracts import activities as names
 from domain.contracts.activities import ClusterRef, Handle, MachineRef, TaskOutcome, TaskRef
 from domain.contracts.jobs import SiteInput
+from domain.etcd import EtcdMember, EtcdView
 from domain.machines import Phase
 from store import Store
 from tests.workflows.world import MARKS, PHASES, WAITS
@@ -82,6 +83,18 @@ class FakeEffects:
             self._cloned.add(ref.machine_id)
             return TaskOutcome(ok=True, exit_status="OK")
 
+        @activity.defn(name=names.LOOK_AT_ETCD)
+        async def look_at_etcd(ref: ClusterRef) -> Handle:
+            await self._pass(names.LOOK_AT_ETCD, "")
+            machines = await self.store.machines.of_cluster(ref.cluster_id)
+            ready = [one for one in machines if one.is_server and one.phase.reached(Phase.READY)]
+            members = tuple(EtcdMember(id=one.id, name=one.name, healthy=True) for one in ready)
+            view = EtcdView(
+                members=members, leader=ready[0].id, servers=tuple(one.id for one in ready), job_id=ref.job_id
+            )
+            await self.store.clusters.set_etcd(ref.cluster_id, view)
+            return Handle(done=True)
+
         @activity.defn(name=names.WATCH_SITE)
         async def watch_site(site: SiteInput) -> None:
             self.calls.append((names.WATCH_SITE, site.site_name))
@@ -91,5 +104,6 @@ class FakeEffects:
             *(self._machine(name) for name in sorted(machine)),
             *(self._cluster(name) for name in sorted(cluster)),
             wait_task,
+            look_at_etcd,
             watch_site,
         ]
