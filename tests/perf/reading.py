@@ -15,7 +15,7 @@ from cli.datafolder import DataFolder
 from clients.proxmox import connect
 from domain.clusters import ClusterSpec, ControlPlaneSize, Distribution, Mark, NetworkSpec, Outcome, WorkerPool
 from domain.machines import drafts, identities
-from store import SecretKey, Store, open_store
+from store import Conflict, SecretKey, Store, open_store
 from tests.e2e.running import Trilithon
 
 CLUSTERS, MACHINES_EACH = 1000, 5
@@ -75,7 +75,10 @@ async def _seed(store: Store, running: Trilithon) -> list[str]:
         pool = f"{site.workload_pool}/{spec.pool_name}"
         await datacenter.post("pools", poolid=pool)
         await datacenter.put("access/acl", path=f"/pool/{pool}", roles="TrilithonCluster", users="stranger@pve")
-        await store.machines.reserve(cluster.id, drafts(spec, cluster.id, (), identities(cluster.id, 0)))
+        try:
+            await store.machines.reserve(cluster.id, drafts(spec, cluster.id, (), identities(cluster.id, 0)))
+        except Conflict:  # two of 5,000 drawn MACs are the same now and then
+            await store.machines.reserve(cluster.id, drafts(spec, cluster.id, (), identities(cluster.id, 1000)))
         names.append(spec.name)
     await datacenter.aclose()
     return names
