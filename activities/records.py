@@ -28,10 +28,12 @@ from domain.etcd import EtcdView
 from domain.jobs import Job, JobKind, JobPhase
 from domain.machines import Machine, Phase, drafts, identities
 from domain.plan import StepKind, plan
-from store import NoFreeAddress, NoFreeVmid, NotFound, Store
+from store import Conflict, NoFreeAddress, NoFreeVmid, NotFound, Store
 
 CLOCK_SKEW = timedelta(hours=1)
 """How much earlier than now the authorities begin: nodes' clocks  differ."""
+
+_DRAWS, _DRAW_APART = 4, 1000
 
 
 class RecordActivities:
@@ -181,12 +183,19 @@ class RecordActivities:
         """
         cluster = await self._cluster(ref)
         ever = await self._store.machines.of_cluster(cluster.id, history=True)
-        wanted = drafts(cluster.spec, cluster.id, ever, identities(cluster.id, len(ever)))
-        if wanted:
+        # A MAC is drawn from 24 bits, so that one may be in use: the next draw is again the same for every attempt.
+        for draw in range(_DRAWS):
+            wanted = drafts(cluster.spec, cluster.id, ever, identities(cluster.id, len(ever) + draw * _DRAW_APART))
+            if not wanted:
+                break
             try:
                 await self._store.machines.reserve(cluster.id, wanted)
+                break
             except (NoFreeAddress, NoFreeVmid) as error:
                 raise ApplicationError(str(error), type="InvalidSpec", non_retryable=True) from error
+            except Conflict:
+                if draw == _DRAWS - 1:
+                    raise
         await self._store.clusters.add_marks(cluster.id, Mark.MACHINES_RESERVED)
 
     @activity.defn(name=names.RELEASE_MACHINE)

@@ -1,5 +1,7 @@
 """records.*: what is reserved, planned, reported and settled; twice is the same as once."""
 
+from collections.abc import Sequence
+
 import pytest
 from temporalio.exceptions import ApplicationError
 
@@ -10,9 +12,9 @@ from domain.clusters import Cluster, ClusterStatus, Mark, Outcome
 from domain.conditions import ConditionType, Reason
 from domain.contracts.activities import BeginJob, ClusterRef, FinishJob, MachineRef, PlanRequest, ReportJob
 from domain.jobs import JobKind, JobPhase
-from domain.machines import Phase
+from domain.machines import Machine, MachineDraft, Phase
 from domain.plan import StepKind
-from store import NotFound, Store
+from store import Conflict, NotFound, Store
 from tests.activities.records.conftest import clock
 from tests.store.builders import spec
 
@@ -171,3 +173,20 @@ async def test_release_and_forget_can_be_repeated(store: Store, records: RecordA
     answer = await records.plan(request(cluster, JobKind.DELETE, await store.epoch()))
     assert answer.finished
     assert not answer.state.exists
+
+
+async def test_a_mac_in_use_is_drawn_again(store: Store, records: RecordActivities, cluster: Cluster) -> None:
+    """MACs have 24 bits of their own: with thousands of machines two draws are the same now and then."""
+    reserve, refused = store.machines.reserve, []
+
+    async def once_in_use(cluster_id: str, wanted: Sequence[MachineDraft]) -> list[Machine]:
+        if not refused:
+            refused.append([one.mac for one in wanted])
+            raise Conflict("machines.mac")
+        return await reserve(cluster_id, wanted)
+
+    store.machines.reserve = once_in_use  # type: ignore[method-assign]
+    await records.reserve_machines(ref(cluster))
+    kept = {machine.mac for machine in await store.machines.of_cluster(cluster.id)}
+    assert kept
+    assert not kept & set(refused[0])
