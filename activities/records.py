@@ -31,9 +31,10 @@ from domain.plan import StepKind, plan
 from store import Conflict, NoFreeAddress, NoFreeVmid, NotFound, Store
 
 CLOCK_SKEW = timedelta(hours=1)
-"""How much earlier than now the authorities begin: nodes' clocks  differ."""
+"""How much earlier than now the authorities begin: nodes' clocks differ."""
 
 _DRAWS, _DRAW_APART = 4, 1000
+"""How often machines are drafted anew when a drawn MAC is in use, and how far apart the draws' numbers lie."""
 
 
 class RecordActivities:

@@ -118,8 +118,10 @@ class Platform:
             yield ""
             yield "Try next, in another terminal:"
             yield f"  trilithon login {url} --user dev@pve"
-            yield "  trilithon apply -f examples/edge-k3s.yaml"
-            yield "  trilithon wait cluster/edge --for=condition=Available"
+            # Real nodes run kubeadm alone; their addresses are those of the example in the default space.
+            example, name = ("dev-kubeadm", "dev") if self._lab.get("kind") == "real" else ("edge-k3s", "edge")
+            yield f"  trilithon apply -f examples/{example}.yaml"
+            yield f"  trilithon wait cluster/{name} --for=condition=Available"
         else:
             yield f"Next: sign in at {url} as the local administrator and add a site (docs/guide/site.md)."
         yield ""
