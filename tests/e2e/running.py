@@ -17,6 +17,7 @@ import httpx
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "cli"]
+FIRST_PORT = 24000
 QUICK_LIMITS = {"boot": 60.0, "ready": 60.0, "available": 60.0, "persist": 30.0, "retry_max": 2.0}
 """The test profile of time-outs: a job asks a person after a minute at most."""
 
@@ -32,8 +33,9 @@ class Trilithon:
     def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self.space = _free_space()
-        self.port, self.temporal_port, self.ui_port = (_free_port() for _ in range(3))
+        self._claim, self.space = claim_space()
+        first = FIRST_PORT + self.space * 4
+        self.port, self.temporal_port, self.ui_port = first, first + 1, first + 2
         self.url = f"http://127.0.0.1:{self.port}"
         self.environment = {
             **os.environ,
@@ -98,6 +100,7 @@ class Trilithon:
             check=True,
             capture_output=True,
         )
+        self._claim.close()
 
     # --- as a user ---
 
@@ -192,18 +195,19 @@ def trilithon(folder: Path, environment: dict[str, str] | None = None) -> Iterat
         platform.end()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def claim_space() -> tuple[socket.socket, int]:
+    """A number N that no other platform of any test run has, and the socket that holds the claim while it is open.
 
-
-def _free_space() -> int:
-    """A number N whose 127.0.N.x addresses nobody uses."""
-    for space in random.sample(range(100, 200), 40):
+    The laboratory takes the addresses 127.0.N.x and 127.(N+10).x.x, the platform ports that N tells, outside the range
+    from which the kernel gives ports away.
+    """
+    for space in random.sample(range(100, 160), 60):
+        claim = socket.socket(socket.AF_UNIX)
         with socket.socket() as probe, contextlib.suppress(OSError):
+            claim.bind(f"\0trilithon-test-space-{space}")
             probe.bind((f"127.0.{space}.1", 8006))
-            return space
+            return claim, space
+        claim.close()
     raise AssertionError("no free addresses for a laboratory")
 
 

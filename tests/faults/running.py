@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -63,15 +61,6 @@ LEAST_SECRET = 16
 """Characters from which a text in the secret box is looked for elsewhere."""
 
 
-def free_space() -> int:
-    """A number N between 110 and 139 whose 127.0.N.x addresses, and whose clusters' 127.(N+10).x.x, nobody uses."""
-    for space in random.sample(range(110, 140), 30):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((f"127.0.{space}.1", 8006))
-            return space
-    raise AssertionError("no free addresses for a laboratory")
-
-
 @dataclass(frozen=True)
 class Cluster:
     """What is known of one cluster while it stands."""
@@ -94,7 +83,6 @@ class Hurt(Trilithon):
 
     def __init__(self, folder: Path, latency: float = 0.05) -> None:
         super().__init__(folder, {"TRILITHON_LIMITS": json.dumps(LIMITS)})
-        self.space = free_space()
         self.latency = latency
         folder.mkdir(parents=True, exist_ok=True)
         self.plan_file = folder / "points.json"

@@ -16,9 +16,9 @@ from domain.contracts import activities as names
 from domain.contracts.activities import Lane, lane
 from store import SecretKey, migrate, open_store
 from tests.activities.test_registry import ACTIVITIES
+from tests.e2e.running import claim_space
 from tests.faults.life import Life, laboratory_for, now
 from tests.faults.looks import Looks, watch
-from tests.faults.running import free_space
 from workers.registry import name_of
 
 pytestmark = pytest.mark.lab
@@ -49,7 +49,8 @@ async def life(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Life]:
     store = open_store(url, SecretKey.generate(), clock=now)
     with pytest.MonkeyPatch.context() as patch:
         watch(looks, patch)
-        lab = laboratory_for(folder / "lab", free_space())
+        claim, space = claim_space()
+        lab = laboratory_for(folder / "lab", space)
         lived = Life(lab, store, looks)
         try:
             await lived.live()
@@ -58,6 +59,7 @@ async def life(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Life]:
             await lived.aclose()
             await store.close()
             laboratory.stop(folder / "lab")
+            claim.close()
 
 
 def test_every_registered_activity_is_lived(life: Life) -> None:
