@@ -46,6 +46,7 @@ SITE = {
     "storages": ["shared"],
     "iso_storage": "iso",
 }
+CHART = "/charts/proxmox-cloud-controller-manager/0.0.1"
 TEMPLATE = {"distribution": "k3s", "version": "v1.36.5+k3s1", "nodes": {"pve1": 9011}}
 
 #                          admin dev owner auditor stranger local nobody
@@ -106,6 +107,11 @@ ROWS: dict[str, list[Row]] = {
         # 409: the right is there, the cluster is not available yet.
         Row(f"{EDGE}/kubeconfig", "409 403 404 403 404 404 401"),
     ],
+    "list_charts": [Row("/charts", "200 200 200 200 200 200 401")],
+    # 422 and 404: the right was there, and the body is no chart, the name unknown, nothing of that version kept.
+    "upload_chart": [Row("/charts", "422 403 403 403 403 422 401")],
+    "pull_chart": [Row("/charts/pull", "422 403 403 403 403 422 401", {"name": "unknown"})],
+    "remove_chart": [Row(CHART, "404 403 403 403 403 404 401")],
     "list_jobs": [Row("/jobs", "200 200 200 200 200 200 401")],
     "read_job": [
         Row("/jobs/job-done", "200 200 200 200 404 200 401"),
