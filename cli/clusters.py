@@ -14,7 +14,7 @@ from cli import things
 from cli.connection import Connection
 from cli.failures import ERROR, TIMED_OUT, USAGE, Failure, Refusal
 from cli.output import FORMATS, say, show, write
-from domain.etcd import bytes_text
+from domain.sizes import bytes_text
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the cluster.")]
 Output = Annotated[str, typer.Option("--output", "-o", help=FORMATS)]

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from domain.conditions import Condition, ConditionType, Reason
 from domain.frozen import Frozen, Payload
+from domain.sizes import bytes_text
 
 if TYPE_CHECKING:  # a cluster carries its view of etcd, so at run time the import goes the other way
     from domain.machines import Machine
@@ -244,14 +245,6 @@ def _counted(view: EtcdView, found: EtcdHealth) -> str:
     if view.quota:
         parts.append(f"{bytes_text(view.size)} of {bytes_text(view.quota)} used")
     return ", ".join(parts)
-
-
-def bytes_text(number: int) -> str:
-    """`24 MiB`, `2 GiB`: rounded up to whole units, since a database is never smaller than it looks."""
-    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2)):
-        if number >= size and (unit == "MiB" or number % size == 0):
-            return f"{-(-number // size)} {unit}"
-    return f"{-(-number // 1024)} KiB"
 
 
 def _label(view: EtcdView, member_id: str) -> str:

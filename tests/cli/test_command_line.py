@@ -1,5 +1,7 @@
 """The command line's manners: exit codes, words on standard error, refusals before anything happens."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,11 @@ def test_another_context_does_not_see_the_session(monkeypatch: pytest.MonkeyPatc
     keep(Context(name="work", url="http://127.0.0.1:9").signed_in({"session": "s"}, "t", "dev@pve"))
     other = current("home")
     assert (other.url, other.cookies, other.csrf) == ("http://127.0.0.1:8080", (), "")
+
+
+def test_its_start_loads_neither_models_nor_http() -> None:
+    """Each costs as much as the whole rest of the start; commands load them when they need them."""
+    question = "import cli.main, sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, check=True).stdout.split()
+    assert "typer" in loaded
+    assert not {"pydantic", "httpx", "sqlalchemy", "temporalio", "yaml"} & set(loaded)

@@ -11,7 +11,6 @@ from domain.etcd import (
     EtcdSource,
     EtcdView,
     all_vote,
-    bytes_text,
     etcd_condition,
     health,
     may_add_server,
@@ -20,6 +19,7 @@ from domain.etcd import (
     successor,
 )
 from domain.machines import Machine, Phase, Role
+from domain.sizes import bytes_text
 from tests.domain.builders import machine
 
 MIB = 1024**2
