@@ -30,6 +30,10 @@ class Trilithon:
         environment: more variables for its processes, for example crash points.
     """
 
+    lab_arguments: tuple[str, ...] = ("--lab",)
+    start_limit = 90.0
+    """Seconds until `up` must have said what to try next."""
+
     def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
         self.folder = folder
         self.data = folder / "data"
@@ -54,7 +58,7 @@ class Trilithon:
         self.folder.mkdir(parents=True, exist_ok=True)
         arguments = [
             "up",
-            "--lab",
+            *self.lab_arguments,
             *("--data", str(self.data)),
             *("--port", str(self.port)),
             *("--temporal-port", str(self.temporal_port)),
@@ -72,7 +76,11 @@ class Trilithon:
                 stderr=stderr,
                 start_new_session=True,
             )
-        self.until(lambda: "Ctrl-C stops" in out.read_text() or self.process.poll() is not None, 90, "up to be ready")
+        self.until(
+            lambda: "Ctrl-C stops" in out.read_text() or self.process.poll() is not None,
+            self.start_limit,
+            "up to be ready",
+        )
         if self.process.poll() is not None:
             raise AssertionError(f"up ended with {self.process.returncode}:\n{(self.folder / 'up.err').read_text()}")
         self.lab = json.loads((self.data / "lab" / "lab.json").read_text())
@@ -83,7 +91,12 @@ class Trilithon:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self.until(lambda: not _listening(self.temporal_port) and not _listening(self.port), 20, "our ports to be free")
+        ours = (self.temporal_port, self.port)
+        self.until(lambda: not any(self.listening(port) for port in ours), 20, "our ports to be free")
+
+    def listening(self, port: int) -> bool:
+        """True while a process of the platform listens on the port."""
+        return _listening(port)
 
     def stop(self) -> None:
         """Ctrl-C."""
@@ -104,8 +117,10 @@ class Trilithon:
 
     # --- as a user ---
 
-    def run(self, *arguments: str, stdin: str = "", check: bool = True) -> subprocess.CompletedProcess[str]:
-        """One command line."""
+    def run(
+        self, *arguments: str, stdin: str = "", check: bool = True, limit: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """One command line; `limit` in seconds."""
         done = subprocess.run(
             [*PROGRAM, *arguments],
             cwd=ROOT,
@@ -113,7 +128,7 @@ class Trilithon:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=limit,
             check=False,
         )
         if check and done.returncode != 0:
@@ -128,24 +143,34 @@ class Trilithon:
 
     def manifest(self, name: str, **changes: str) -> Path:
         """An example with this laboratory's addresses; `changes` replaces texts in it."""
-        text = (ROOT / "examples" / name).read_text().replace("127.80.", f"127.{self.space + 10}.")
+        text = self.moved((ROOT / "examples" / name).read_text())
         for old, new in changes.items():
             text = text.replace(old, new)
         path = self.folder / name
         path.write_text(text)
         return path
 
+    def moved(self, text: str) -> str:
+        """A manifest's text with the addresses of this laboratory in place of the default one's."""
+        return text.replace("127.80.", f"127.{self.space + 10}.")
+
     def cluster(self, name: str, namespace: str = "clusters") -> dict[str, Any]:
         return dict(json.loads(self.run("get", f"cluster/{name}", "-n", namespace, "-o", "json").stdout))
 
-    def kubectl(self, kubeconfig: Path, *arguments: str) -> str:
-        """The real kubectl against a cluster of the laboratory."""
+    def way_in(self) -> dict[str, str]:
+        """Variables with which a user's own programs reach the clusters' network."""
+        return {}
+
+    def kubectl(self, kubeconfig: Path, *arguments: str, given: str = "") -> str:
+        """The real kubectl against a cluster of the laboratory; `given` is its standard input."""
         program = Path(sys.executable).with_name("kubectl")
         done = subprocess.run(
             [str(program), "--kubeconfig", str(kubeconfig), *arguments],
+            env=self.environment | self.way_in(),
+            input=given,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         assert done.returncode == 0, done.stderr
