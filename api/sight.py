@@ -17,7 +17,7 @@ from api.people import Person
 from api.rights import SEE, Rights, cluster_pool_path
 from domain.clusters import Cluster, Mark
 from domain.sites import Site
-from store import NotFound, Store
+from store import ClusterOutline, NotFound, Store
 
 DEPARTED = 1000
 """How many deleted clusters are remembered, so that those who saw one hear that it went."""
@@ -106,7 +106,7 @@ class Sight:
             changed = await self._changed_since(self._seq)
             if changed is None:
                 first = self._seq is None
-                found = await self._store.clusters.all_living()
+                found = await self._store.clusters.outlines()
                 living = {cluster.id: self._entry(cluster, first) for cluster in found}
                 for cluster_id in set(self._living) - set(living):
                     self._depart(cluster_id)
@@ -130,10 +130,10 @@ class Sight:
         except NotFound:
             self._depart(cluster_id)
 
-    def _entry(self, cluster: Cluster, first: bool = False) -> Entry:
+    def _entry(self, cluster: Cluster | ClusterOutline, first: bool = False) -> Entry:
         """`first`: the process has just begun, and every list that it will read is newer than what it finds."""
         since = None
-        if has_acl(cluster):
+        if _has_acl(cluster):
             before = self._living.get(cluster.id)
             since = EVER if first else (before.acl_since if before else None) or self._rights.now()
         return Entry(cluster.id, cluster.site_id, f"{cluster.namespace}.{cluster.name}", since)
@@ -146,6 +146,6 @@ class Sight:
                 self._departed.popitem(last=False)
 
 
-def has_acl(cluster: Cluster) -> bool:
+def _has_acl(cluster: Cluster | ClusterOutline) -> bool:
     """True while the ACL that our own job wrote on the cluster's pool is certain to be there."""
     return Mark.RIGHTS in cluster.marks and not cluster.deleting

@@ -6,7 +6,7 @@ transaction; times come from the injected clock and are timezone-aware UTC. Erro
 
 from store.audit import AuditEntry
 from store.charts import used_by
-from store.clusters import Revision
+from store.clusters import ClusterOutline, Revision
 from store.errors import (
     AlreadyExists,
     Conflict,
@@ -32,6 +32,7 @@ __all__ = [
     "AlreadyExists",
     "AuditEntry",
     "Change",
+    "ClusterOutline",
     "Conflict",
     "InProgress",
     "InUse",

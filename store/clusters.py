@@ -6,6 +6,7 @@ attempts) does not raise the version, so that a person who edits a spec meanwhil
 
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -47,6 +48,18 @@ class Revision(Payload):
     at: datetime
     spec: ClusterSpec
     diff: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ClusterOutline:
+    """What is asked of every living cluster at once: who it is, and how far its jobs have come."""
+
+    id: str
+    site_id: str
+    namespace: str
+    name: str
+    marks: tuple[Mark, ...]
+    deleting: bool
 
 
 class Clusters:
@@ -156,6 +169,23 @@ class Clusters:
         async with self._database.read() as connection:
             rows = (await connection.execute(select(*CLUSTER_COLUMNS).where(_living).order_by(_t.c.pool_name))).all()
         return [cluster_from(row) for row in rows]
+
+    async def outlines(self) -> list[ClusterOutline]:
+        """Every living cluster without its specification: what an index of a thousand is made of in milliseconds."""
+        query = select(_t.c.id, _t.c.site_id, _t.c.namespace, _t.c.name, _t.c.marks, _t.c.deletion_requested_at)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(query.where(_living))).all()
+        return [
+            ClusterOutline(
+                row.id,
+                row.site_id,
+                row.namespace,
+                row.name,
+                tuple(Mark(item) for item in row.marks),
+                row.deletion_requested_at is not None,
+            )
+            for row in rows
+        ]
 
     async def change_spec(self, cluster_id: str, spec: ClusterSpec, author: str, expected_version: int) -> Cluster:
         """Accepts the next generation of a cluster; the same spec again changes nothing.

@@ -242,6 +242,7 @@ async def test_pages(store: Store, clock: Clock) -> None:
         made = await store.clusters.create(spec(f"c{n:02}", number=n), where, "ada")
         if n >= 10:
             await store.clusters.set_status(made.id, ClusterStatus.AVAILABLE)
+            await store.clusters.add_marks(made.id, Mark.POOL, Mark.RIGHTS)
 
     async def names(**query: object) -> list[str]:
         found, _ = await store.clusters.page(**query)  # type: ignore[arg-type]
@@ -257,6 +258,13 @@ async def test_pages(store: Store, clock: Clock) -> None:
     assert await names(status=ClusterStatus.AVAILABLE, sort="-name") == ["c11", "c10"]
     assert await names(sort="-created", limit=2) == ["c11", "c10"]
     assert await names(sort="site", limit=1) == ["c01"]
-    assert len(await store.clusters.all_living()) == 12
+    living = await store.clusters.all_living()
+    assert len(living) == 12
+    outlines = {one.id: one for one in await store.clusters.outlines()}
+    for cluster in living:
+        seen = outlines.pop(cluster.id)
+        assert (seen.site_id, seen.namespace, seen.name) == (cluster.site_id, cluster.namespace, cluster.name)
+        assert (seen.marks, seen.deleting) == (cluster.marks, cluster.deleting)
+    assert outlines == {}
     with pytest.raises(ValueError, match="cannot be sorted by 'age'"):
         await store.clusters.page(sort="age")
