@@ -176,7 +176,8 @@ async def join_server(me: "Supervisor") -> "SimCluster":
                 f"servers: {name}"
             )
     _check_version(me, facts["version"])
-    await _node_password(me, joiner)
+    # The cluster may fall silent between two questions: then this one is asked again, as the first was.
+    await _until_answered(me, lambda: _node_password(me, joiner), "Waiting for cluster to become available")
     if refusal := cluster.member_joins(me.machine.disk.id, me.node_name):
         raise JoinRefused(f"ETCD join failed: {refusal}")
     me.log("Adding member to etcd cluster")

@@ -5,8 +5,10 @@ from functools import partial
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from domain.clusters import Distribution
+from lab.nodes.registration import Registration
 from lab.nodes.settings import Fault
 from tests.lab.nodes.harness import Simulated, eventually
 
@@ -46,6 +48,31 @@ async def test_servers_and_workers_join(make: Callable[..., Simulated], distribu
     machines = [lab.server(1), lab.server(2), lab.server(3), lab.worker(4)]
     for machine in machines:
         await eventually(partial(lab.ready, machine))
+
+
+@pytest.mark.parametrize("distribution", [K3S, RKE2])
+async def test_a_cluster_that_falls_silent_while_a_server_joins_is_asked_again(
+    make: Callable[..., Simulated], monkeypatch: pytest.MonkeyPatch, distribution: Distribution
+) -> None:
+    lab = make(distribution)
+    first = lab.server(1)
+    await eventually(lambda: lab.ready(first))
+    answered, cut = Registration.__call__, []
+
+    async def cuts(self: Registration, request: web.BaseRequest) -> web.StreamResponse | None:
+        if request.path.endswith("/serving-kubelet.crt") and len(cut) < 2:
+            # Twice, for an HTTP client may ask once more by itself.
+            cut.append(request.path)
+            assert request.transport is not None
+            request.transport.abort()
+        return await answered(self, request)
+
+    monkeypatch.setattr(Registration, "__call__", cuts)
+    second = lab.server(2)
+    await eventually(lambda: lab.ready(second))
+    assert len(cut) == 2
+    assert "Waiting for cluster to become available: failed to retrieve" in lab.log(second)
+    assert lab.world.errors == []
 
 
 async def test_the_virtual_ip_moves_when_its_server_loses_power(make: Callable[..., Simulated]) -> None:
