@@ -194,11 +194,13 @@ def _chart_config(cni: str, case: str) -> tuple[Mutation, ...]:
         breaks = Breaks.NOTHING if joins_fully else Breaks.POD_NETWORK
         return row(file, name, "dropped", drop(file, name), True, why, HELM, FIRST, RKE2, case, breaks=breaks)
 
+    # Cilium stands in for kube-proxy there, and finds the API by our values alone.
+    own_values_do = cni != "cilium"
     return (
-        key("apiVersion", True, "not applied, so the chart's own values count"),
-        key("kind", True, "not applied, so the chart's own values count"),
-        key("metadata.name", True, "not applied, so the chart's own values count"),
-        key("metadata.namespace", True, "applied elsewhere, so the chart's own values count"),
+        key("apiVersion", own_values_do, "not applied, so the chart's own values count"),
+        key("kind", own_values_do, "not applied, so the chart's own values count"),
+        key("metadata.name", own_values_do, "not applied, so the chart's own values count"),
+        key("metadata.namespace", own_values_do, "applied elsewhere, so the chart's own values count"),
         key("spec.failurePolicy", True, "matters when an upgrade of the chart fails: rancher/rancher#50921"),
     )
 

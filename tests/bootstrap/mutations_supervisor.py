@@ -58,7 +58,7 @@ def to_api_port(url: str) -> str:
 
 JOIN = (
     row("token", "dropped", drop(FILE, "token"), True,
-        "the first server draws a token of its own", TOKEN_DOCS, breaks=Breaks.WORKERS),
+        "the first server draws a token of its own; workers come with theirs", TOKEN_DOCS, breaks=Breaks.SERVERS),
     row("token", "other password", edit(FILE, "token", other_password), True,
         "the first server's word is law; those who come with the old one are refused", TOKEN_DOCS,
         breaks=Breaks.SERVERS),

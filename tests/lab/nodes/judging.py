@@ -21,27 +21,6 @@ UNSEEN = {Breaks.AUTHENTICATION, Breaks.AGGREGATION, Breaks.IMAGES}
 """What the simulation does not show: the row is judged by `joins` alone."""
 
 
-DISPUTED: dict[str, tuple[bool, str]] = {
-    f"rke2-cilium-config.yaml {key}: dropped": (
-        True,
-        "without its values Cilium never reaches the API, see valuesContent",
-    )
-    for key in ("apiVersion", "kind", "metadata.name", "metadata.namespace")
-}
-DISPUTED["config.yaml token: dropped"] = (False, "workers come with the agents' token, which is still given")
-"""Rows whose breakage the simulation sees otherwise: whether it is broken, and why."""
-
-
-def disputed(row: Mutation) -> str:
-    """Why the row's breakage is seen otherwise, "" for all others."""
-    return DISPUTED.get(f"{row.file} {row.key}: {row.how}", (False, ""))[1] if row.machine == FIRST else ""
-
-
-def expects_broken(row: Mutation) -> bool:
-    """Whether something is to be broken although the machine joins."""
-    return DISPUTED[f"{row.file} {row.key}: {row.how}"][0] if disputed(row) else bool(row.breaks)
-
-
 @dataclass
 class Verdict:
     """What came of it."""
@@ -104,7 +83,7 @@ async def install_pod_network(lab: Simulated, row: Mutation, host: str) -> None:
 
 
 async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) -> bool:
-    patience = _PATIENCE if expects_broken(row) else _LONG
+    patience = _PATIENCE if row.breaks else _LONG
     if row.breaks in (Breaks.NOTHING, Breaks.VIRTUAL_IP):
         if row.breaks is Breaks.VIRTUAL_IP:
             # Some hold it until the first renewal: what counts is how it is after a while.
@@ -120,8 +99,6 @@ async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) ->
     if row.breaks is Breaks.CLOUD_CONTROLLER:
         return await _within(lambda: _wrongly_initialised(lab, machine, host), _LONG)
     if row.breaks is Breaks.POD_NETWORK:
-        if not expects_broken(row):
-            return not await _within(lambda: _ready_in_range(lab, machine, host), _LONG)
         await asyncio.sleep(_PATIENCE)  # how it is after a while: it may have been Ready before
         return not await _ready_in_range(lab, machine, host)
     if row.breaks is Breaks.NAMES:

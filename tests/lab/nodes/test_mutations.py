@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from domain.clusters import Distribution
 from tests.bootstrap.mutations import MUTATIONS, Mutation
-from tests.lab.nodes.judging import Verdict, disputed, expects_broken, judge
+from tests.lab.nodes.judging import Verdict, judge
 
 AT_ONCE = 8
 
@@ -51,4 +51,4 @@ async def test_a_row_of_the_table(verdicts: Verdicts, row: Mutation, distributio
         raise verdict
     assert verdict.joins is row.joins, f"{row.why}\n{verdict.log}"
     if verdict.broken is not None:
-        assert verdict.broken is expects_broken(row), f"{disputed(row) or row.why}\n{verdict.log}"
+        assert verdict.broken is bool(row.breaks), f"{row.why}\n{verdict.log}"
