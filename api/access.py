@@ -33,6 +33,7 @@ JobId = Annotated[str, Path(max_length=128)]
 CSRF_HEADER = "X-CSRF-Token"
 SEEN_EVERY = timedelta(minutes=10)
 """Use prolongs a session; written at most this often."""
+CHARTS_OF_ALL = "The clusters of all sites are made with these charts, and Proxmox VE's rights end at one site."
 READING = frozenset({"GET", "HEAD"})
 
 
@@ -50,7 +51,7 @@ class Right(StrEnum):
     ADMINISTER_SITE = "administer-site"
     """The set-up privileges on `/` of this site, or the local administrator."""
     ADMINISTER_CHARTS = "administer-charts"
-    """The set-up privileges on `/` of the person's own site, or the local administrator."""
+    """The local administrator; where there is one site only, those with the set-up privileges on its `/` too."""
     READ_AUDIT = "read-audit"
     """The local administrator: the audit spans all sites."""
     CREATE_CLUSTER = "create-cluster"
@@ -165,7 +166,10 @@ class NeedsSite(Needs):
 
 
 class NeedsCharts(Needs):
-    """ADMINISTER_CHARTS: the cache is one for all sites, and what is in it is installed with all rights."""
+    """ADMINISTER_CHARTS: the cache is one for all sites, and what is in it is installed with all rights.
+
+    So where there are several sites, an administrator of one of them could reach into the clusters of the others.
+    """
 
     def __init__(self) -> None:
         super().__init__(Right.ADMINISTER_CHARTS)
@@ -176,6 +180,12 @@ class NeedsCharts(Needs):
         if not person.local:
             site = await own_site(person, services)
             await services.rights.demand(person, site, [(privilege, "/") for privilege in SETUP])
+            if len(await services.store.sites.list()) > 1:
+                raise RightMissing(
+                    ErrorCode.RIGHT_MISSING,
+                    f"{person.user} may not do this. {CHARTS_OF_ALL}",
+                    "Sign in as the local administrator.",
+                )
         return SignedIn(request, services, person)
 
 

@@ -74,6 +74,8 @@ async def _follow(caller: SignedIn, seq: int | None) -> AsyncIterator[bytes]:
 
 
 def _may_hear(change: StoredChange, caller: SignedIn, site: Site | None, seen: Seen, before: Seen, setup: bool) -> bool:
+    if change.kind == "chart":
+        return True
     if caller.person.local:
         return change.kind == "job" or change.kind in OF_SITES
     if site is None or change.site_id != site.id:

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from api.access import Caller, NeedsNothing, NeedsSession, Right, SignedIn
+from api.access import CHARTS_OF_ALL, Caller, NeedsNothing, NeedsSession, Right, SignedIn
 from api.challenges import LIFE as CHALLENGE_LIFE
 from api.challenges import Challenge, open_sealed, seal
 from api.cookies import drop_cookie, new_token, session_id_of, set_cookie
@@ -198,7 +198,11 @@ async def _may(services: Services, person: Person, site: Site | None) -> PersonR
     if site is None:
         nowhere = Allowed(allowed=False, reason="The local administrator has no rights on clusters.")
         return PersonRights(
-            create_cluster=nowhere, administer_sites=platform, administer_site=platform, read_audit=platform
+            create_cluster=nowhere,
+            administer_sites=platform,
+            administer_site=platform,
+            administer_charts=platform,
+            read_audit=platform,
         )
     try:
         held = await services.rights.listed(person, site)
@@ -209,13 +213,21 @@ async def _may(services: Services, person: Person, site: Site | None) -> PersonR
             raise
         # Proxmox VE is away: one stays signed in, and every act says why it is off.
         off = Allowed(allowed=False, reason=error.detail)
-        return PersonRights(create_cluster=off, administer_sites=platform, administer_site=off, read_audit=platform)
+        return PersonRights(
+            create_cluster=off,
+            administer_sites=platform,
+            administer_site=off,
+            administer_charts=off,
+            read_audit=platform,
+        )
     at_root = held.at("/")
     lacking = next((privilege for privilege in SETUP if privilege not in at_root), SETUP[0])
+    several = len(await services.store.sites.list()) > 1
     return PersonRights(
         create_cluster=allowed(held.at(workload_pool(site)), CHANGE, workload_pool(site)),
         administer_sites=platform,
         administer_site=allowed(at_root, lacking, "/"),
+        administer_charts=allowed(at_root, lacking, "/", CHARTS_OF_ALL if several else ""),
         read_audit=platform,
     )
 

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.25
 
 
 class Change(Payload):
-    """Something changed: read it again. `kind`: cluster, machine, job, step, log, site, template.
+    """Something changed: read it again. `kind`: cluster, machine, job, step, log, site, template, chart.
 
     `id` is the thing's id; for steps and log lines their job's. Deletions look the same.
     """

@@ -7,7 +7,10 @@ from api.models.shapes import Answer
 
 
 class Change(Answer):
-    """Something that a page shows has changed: read it again. `kind` is `cluster`, `machine` or `job`."""
+    """Something that a page shows has changed: read it again.
+
+    `kind` is `cluster`, `machine`, `job`, `site`, `template` or `chart`.
+    """
 
     seq: int
     kind: str

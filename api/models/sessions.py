@@ -41,6 +41,7 @@ class PersonRights(Answer):
     create_cluster: Allowed
     administer_sites: Allowed
     administer_site: Allowed
+    administer_charts: Allowed
     read_audit: Allowed
 
 

@@ -7,6 +7,7 @@ import pytest
 from api.services import Services
 from clients.charts import ChartFolder
 from domain.releases import CHARTS, CLOUD_CONTROLLER
+from tests.api.test_jobs import events, served
 from tests.api.world import EVERYBODY, LOCAL, World
 from tests.clients.charts.test_repository import packed
 from tests.domain.manifests import edge
@@ -25,6 +26,42 @@ async def test_everybody_signed_in_reads_and_administrators_fill(world: World, n
     removed = await person.delete("/charts/some/1.2.3")
     expected = (201, 422, 204) if name in MAY else (401,) * 3 if name == "nobody" else (403,) * 3
     assert (put.status_code, pulled.status_code, removed.status_code) == expected
+
+
+async def test_where_there_are_several_sites_only_the_local_administrator_fills(world: World) -> None:
+    """What one site's administrator puts there would be installed in the clusters of the other."""
+    (site,) = await world.store.sites.list()
+    await world.store.sites.add(site.model_copy(update={"id": "site-two", "name": "two"}))
+    person = world.person("admin@pve")
+    for answer in (
+        await person.post("/charts", content=packed(), headers=GZIP),
+        await person.post("/charts/pull", json={"name": "cilium"}),
+        await person.delete("/charts/some/1.2.3"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (403, "right-missing")
+        assert "all sites" in answer.json()["detail"]
+        assert "local administrator" in answer.json()["remedy"]
+    may = (await person.get("/session")).json()["may"]["administer_charts"]
+    assert (may["allowed"], may["missing"]) == (False, None)
+    assert "all sites" in may["reason"]
+    assert (await world.person(LOCAL).post("/charts", content=packed(), headers=GZIP)).status_code == 201
+
+
+@pytest.mark.parametrize("name", EVERYBODY[:-1])
+async def test_the_session_says_who_may_fill(world: World, name: str) -> None:
+    may = (await world.person(name).get("/session")).json()["may"]["administer_charts"]
+    assert may["allowed"] is (name in MAY)
+    if name not in MAY:
+        assert may["missing"]["path"] == "/"
+
+
+async def test_everybody_hears_of_a_chart_that_came(world: World) -> None:
+    begin = await world.store.feed.last()
+    await world.person(LOCAL).post("/charts", content=packed(), headers=GZIP)
+    async with served(world) as url:
+        for name in ("stranger@pve", LOCAL):
+            (heard,) = [one async for one in events(world, f"{url}/events?after={begin}", name, count=1)]
+            assert heard[2]["kind"] == "chart"
 
 
 async def test_an_uploaded_chart_is_listed_with_what_is_known_of_it(world: World) -> None:

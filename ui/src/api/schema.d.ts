@@ -742,7 +742,9 @@ export interface components {
         };
         /**
          * Change
-         * @description Something that a page shows has changed: read it again. `kind` is `cluster`, `machine` or `job`.
+         * @description Something that a page shows has changed: read it again.
+         *
+         *     `kind` is `cluster`, `machine`, `job`, `site`, `template` or `chart`.
          */
         Change: {
             /** @default null */
@@ -1765,6 +1767,7 @@ export interface components {
          * @description What the person may do that is not about one cluster; each with the reason when it is off.
          */
         PersonRights: {
+            administer_charts: components["schemas"]["Allowed"];
             administer_site: components["schemas"]["Allowed"];
             administer_sites: components["schemas"]["Allowed"];
             create_cluster: components["schemas"]["Allowed"];
