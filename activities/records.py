@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -29,9 +29,6 @@ from domain.jobs import Job, JobKind, JobPhase
 from domain.machines import Machine, Phase, drafts, identities
 from domain.plan import StepKind, plan
 from store import Conflict, NoFreeAddress, NoFreeVmid, NotFound, Store
-
-CLOCK_SKEW = timedelta(hours=1)
-"""How much earlier than now the authorities begin: nodes' clocks differ."""
 
 _DRAWS, _DRAW_APART = 4, 1000
 """How often machines are drafted anew when a drawn MAC is in use, and how far apart the draws' numbers lie."""
@@ -166,7 +163,7 @@ class RecordActivities:
         cluster = await self._cluster(ref)
         scope = f"cluster/{cluster.id}"
         if not await self._store.secrets.has(scope, "authorities"):
-            begin = self._clock() - CLOCK_SKEW
+            begin = self._clock() - authorities.CLOCK_SKEW
             made = authorities.make(secrets, begin, begin + authorities.AUTHORITY_LIFE, cluster.spec.distribution)
             await self._store.secrets.put_new(scope, "authorities", made.to_json().encode())
         if not await self._store.secrets.has(scope, "tokens"):

@@ -26,7 +26,6 @@ YAML_ANSWER: dict[int | str, dict[str, Any]] = {
 }
 CERTIFICATE_LIFE = timedelta(hours=12)
 """A certificate cannot be revoked, so it ends with the working day; another download gives another."""
-CLOCK_SKEW = timedelta(minutes=10)
 API_PORT = 6443
 
 
@@ -105,7 +104,11 @@ async def take_kubeconfig(caller: AtCluster = Depends(NeedsCluster(Right.TAKE_KU
     await record(caller, "cluster.kubeconfig", cluster)
     # The person's name is in the certificate, so that the cluster's own audit names them too. X.509 allows 64 letters.
     client = authorities.admin_certificate(
-        made, caller.person.user[:64], rng=secrets, not_before=now - CLOCK_SKEW, not_after=now + CERTIFICATE_LIFE
+        made,
+        caller.person.user[:64],
+        rng=secrets,
+        not_before=now - authorities.CLOCK_SKEW,
+        not_after=now + CERTIFICATE_LIFE,
     )
     text = authorities.kubeconfig(
         f"https://{cluster.spec.endpoint}:{API_PORT}",

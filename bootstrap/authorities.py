@@ -24,6 +24,8 @@ from bootstrap.yaml_text import yaml_text
 from domain.clusters import Distribution
 
 AUTHORITY_LIFE = timedelta(days=3653)
+CLOCK_SKEW = timedelta(hours=1)
+"""How much earlier than now a certificate begins: the clocks of nodes and people differ."""
 """Ten years, as the distributions' own authorities live (facts: leaf 365 d, CA 10 y)."""
 
 _CURVE = ec.SECP256R1()

@@ -12,7 +12,7 @@ from temporalio import activity
 
 from activities.kubernetes import nodes as node_facts
 from activities.kubernetes.reach import ClusterReach
-from bootstrap.authorities import Authorities, etcd_client_certificate
+from bootstrap.authorities import CLOCK_SKEW, Authorities, etcd_client_certificate
 from clients.etcd import CLIENT_PORT, Alarm, EtcdClient, EtcdError, Member, Status
 from clients.kubernetes import Identity, KubernetesError
 from domain.clusters import Cluster, Distribution, Mark
@@ -24,7 +24,6 @@ from domain.plan import etcd_refusal
 from store import NotFound, Store
 
 _CERTIFICATE_LIFE = timedelta(hours=8)
-_CLOCK_SKEW = timedelta(hours=1)
 _AT_ONCE = 4
 """Clusters that a round looks at together: no more connections are open than these clusters have servers."""
 _AGAIN = 2.0
@@ -154,7 +153,7 @@ class EtcdLooks:
             return known[1]
         authorities = Authorities.from_json(await self._store.secrets.get(f"cluster/{cluster.id}", "authorities"))
         pair = etcd_client_certificate(
-            authorities, "trilithon", rng=secrets, not_before=now - _CLOCK_SKEW, not_after=now + _CERTIFICATE_LIFE
+            authorities, "trilithon", rng=secrets, not_before=now - CLOCK_SKEW, not_after=now + _CERTIFICATE_LIFE
         )
         identity = Identity(
             ca=authorities.etcd_server.certificate.decode(),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from bootstrap.authorities import Authorities, admin_certificate
+from bootstrap.authorities import CLOCK_SKEW, Authorities, admin_certificate
 from clients.crossings import UNWATCHED, Crossing
 from clients.kubernetes import Identity, KubernetesClient, KubernetesError, Unreachable
 from domain.clusters import Cluster
@@ -13,7 +13,6 @@ from domain.machines import Machine, Phase
 from store import Store
 
 _CERTIFICATE_LIFE = timedelta(hours=8)
-_CLOCK_SKEW = timedelta(hours=1)
 API_PORT = 6443
 
 
@@ -41,7 +40,7 @@ class ClusterReach:
             return known[1]
         authorities = Authorities.from_json(await self._store.secrets.get(f"cluster/{cluster.id}", "authorities"))
         pair = admin_certificate(
-            authorities, "trilithon", rng=secrets, not_before=now - _CLOCK_SKEW, not_after=now + _CERTIFICATE_LIFE
+            authorities, "trilithon", rng=secrets, not_before=now - CLOCK_SKEW, not_after=now + _CERTIFICATE_LIFE
         )
         identity = Identity(
             ca=authorities.server.certificate.decode(), certificate=pair.certificate.decode(), key=pair.key.decode()
