@@ -283,13 +283,12 @@ class KubeApi:
         resource, old = target.resource, self.read(target)
         data = meta(old)
         wanted = options.get("preconditions") or {}
-        for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        for field, label, end in (
+            ("uid", "UID", "deleted and then recreated"),
+            ("resourceVersion", "ResourceVersion", "modified"),
+        ):
             if wanted.get(field) and wanted[field] != data.get(field):
-                why = (
-                    f"Precondition failed: {label} in precondition: {wanted[field]}, {label} in object meta: "
-                    f"{data.get(field)}"
-                )
-                raise refusals.conflict(resource, target.name, why)
+                raise refusals.failed_precondition(resource, target.name, label, wanted[field], data.get(field), end)
         grace = options.get("gracePeriodSeconds")
         waits = bool(data.get("finalizers")) or resource.plural == "namespaces"
         if resource.plural == "pods" and grace != 0 and (old.get("spec") or {}).get("nodeName"):

@@ -65,6 +65,16 @@ def stale(resource: Resource, name: str) -> Refusal:
     return conflict(resource, name, why)
 
 
+def failed_precondition(resource: Resource, name: str, label: str, wanted: str, found: str, end: str) -> Refusal:
+    """Of a deletion; the real server names the kind here, not the resource."""
+    text = (
+        f'Operation cannot be fulfilled on {resource.kind}{"." + resource.group if resource.group else ""} "{name}": '
+        f"the {label} in the precondition ({wanted}) does not match the {label} in record ({found}). "
+        f"The object might have been {end}"
+    )
+    return Refusal(409, "Conflict", text, _details(resource, name))
+
+
 def invalid(resource: Resource, name: str, *causes: tuple[str, str, str]) -> Refusal:
     """`causes` are (field, reason, message), for example (`metadata.name`, `FieldValueRequired`, `Required value`)."""
     words = [f"{field}: {message}" for field, _, message in causes]

@@ -106,9 +106,15 @@ def parse_fields(plural: str, text: str) -> list[tuple[str, bool, str]]:
         else:
             raise bad_request(f"invalid field selector: {clause!r}; can't understand it")
         if name not in known:
-            raise bad_request(f"field label not supported: {name}")
+            raise bad_request(_unknown_field(plural, name))
         found.append((name, equal, value))
     return found
+
+
+def _unknown_field(plural: str, name: str) -> str:
+    if plural in _FIELDS:
+        return f"field label not supported: {name}"
+    return f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def fields_match(requirements: list[tuple[str, bool, str]], obj: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.programs.needs import Missing, missing_for_build
 from lab.programs.recipes import Recipe
 
 FLAGS = ("-trimpath", "-buildvcs=false")
@@ -106,6 +107,29 @@ def build(recipe: Recipe, say: Callable[[str], None], go: str | None = None) -> 
         draft.replace(out)
         say(f"built {recipe.name}: {out.stat().st_size >> 20} MB in {time.monotonic() - began:.0f} s")
     return out
+
+
+def obtain(recipe: Recipe, say: Callable[[str], None]) -> Path:
+    """The program's file for whoever wants to run it, built where this machine has Go.
+
+    Another build of the same program is waited for. Without Go the newest one of that name in the cache serves: its key
+    cannot be known without the compiler.
+
+    Raises:
+        Missing: it is not in the cache and this machine cannot build it; str() says how to get it.
+        BuildFailed: the compiler refused.
+    """
+    lacks = missing_for_build()
+    if not lacks:
+        return build(recipe, say)
+    found = sorted(cache_folder().glob(f"{recipe.name}-*"), key=lambda path: path.stat().st_mtime)
+    found = [path for path in found if len(path.name) == len(recipe.name) + 13]
+    if not found:
+        raise Missing(
+            f"{recipe.name} is not in {cache_folder()} and cannot be built: it needs {'; '.join(lacks)}. "
+            "With Go, `python -m lab.programs build` puts it there; a cache of another machine of this kind serves too."
+        )
+    return found[-1]
 
 
 @contextmanager

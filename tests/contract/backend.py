@@ -1,4 +1,4 @@
-"""What a contract case runs against. Today the double; a real kube-apiserver fits the same protocol."""
+"""What a contract case runs against: the protocol of a backend, the double as one, and how cases speak to it."""
 
 import asyncio
 import ssl
@@ -23,12 +23,18 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
+PATIENCE = 30.0
+"""Seconds that a case waits for what the server does by itself; generous, since it only costs where a case fails."""
 
 
 def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ class Authority:
 
 
 class Backend(Protocol):
-    """A control plane to test. `controllers` says whether a controller manager works (tokens of Secrets, PDBs)."""
+    """A control plane to test, its controllers for accounts, tokens, namespaces, garbage and budgets included."""
 
     url: str
     server_ca: bytes
@@ -94,6 +100,9 @@ class Backend(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+    async def forget(self) -> None:
+        """Forgets the history of all objects up to now, as a server does after some minutes."""
 
 
 class Double:
@@ -116,6 +125,10 @@ class Double:
     async def stop(self) -> None:
         if self._running is not None:
             await self._running.close()
+
+    async def forget(self) -> None:
+        assert self._running is not None
+        self._running.api.store.compact()
 
 
 class Api:
@@ -151,7 +164,7 @@ class Api:
         return await self.with_certificate(b"", token)
 
 
-async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = 15.0) -> Any:
+async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = PATIENCE) -> Any:
     """Waits until `look` gives something true, and returns that."""
     async with asyncio.timeout(seconds):
         while True:

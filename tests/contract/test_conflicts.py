@@ -57,7 +57,7 @@ async def test_deleting_with_preconditions(api: Api, space: str) -> None:
     await made(api, space)
     wrong = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "not-this-one"}}
     answer = await api.admin.request("DELETE", one(space), json=wrong)
-    refused(answer, 409, "Conflict", "Precondition failed")
+    refused(answer, 409, "Conflict", "the UID in the precondition (not-this-one) does not match")
     ok(await api.admin.get(one(space)))
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from tests.contract.backend import Api, Obj, config_map, ok, refused
+from tests.contract.backend import PATIENCE, Api, Obj, config_map, ok, refused
 
 
 def maps(space: str) -> str:
@@ -28,9 +28,14 @@ async def watching(client: httpx.AsyncClient, path: str, **query: str) -> AsyncI
         yield events()
 
 
+def event(space: str, name: str) -> Obj:
+    about = {"kind": "Namespace", "namespace": space, "name": space}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about, "reason": "Test"}
+
+
 async def take(events: AsyncIterator[Obj], wanted: int) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async for event in events:
             found.append((event["type"], event["object"]["metadata"]["name"]))
             if len(found) == wanted:
@@ -72,7 +77,9 @@ async def test_field_selectors_and_unknown_fields(api: Api, space: str) -> None:
     found = ok(await api.admin.get(maps(space), params={"fieldSelector": "metadata.name=two"}))
     assert [item["metadata"]["name"] for item in found["items"]] == ["two"]
     answer = await api.admin.get(maps(space), params={"fieldSelector": "data.x=1"})
-    refused(answer, 400, "BadRequest", "field label not supported")
+    refused(answer, 400, "BadRequest", '"data.x" is not a known field selector')
+    answer = await api.admin.get(f"/api/v1/namespaces/{space}/pods", params={"fieldSelector": "spec.x=1"})
+    refused(answer, 400, "BadRequest", "field label not supported: spec.x")
 
 
 async def test_a_watch_tells_each_change_in_order(api: Api, space: str) -> None:
@@ -102,18 +109,32 @@ async def test_a_watch_without_a_revision_begins_with_what_is_there(api: Api, sp
         assert await take(events, 1) == [("ADDED", "old")]
 
 
+async def test_a_watch_from_a_past_revision_tells_what_happened_since(api: Api, space: str) -> None:
+    body = ok(await api.admin.post(maps(space), json=config_map("before")), 201)
+    start = ok(await api.admin.get(maps(space)))["metadata"]["resourceVersion"]
+    ok(await api.admin.put(f"{maps(space)}/before", json={**body, "data": {"a": "1"}}))
+    ok(await api.admin.post(maps(space), json=config_map("since")), 201)
+    async with watching(api.admin, maps(space), resourceVersion=start) as events:
+        assert await take(events, 2) == [("MODIFIED", "before"), ("ADDED", "since")]
+
+
 async def test_a_watch_from_a_forgotten_revision_is_expired(api: Api, space: str) -> None:
-    async with watching(api.admin, maps(space), resourceVersion="1") as events:
-        async with asyncio.timeout(10):
-            async for event in events:
-                assert event["type"] == "ERROR"
-                assert event["object"]["code"] == 410
-                assert event["object"]["reason"] == "Expired"
+    path = f"/api/v1/namespaces/{space}/events"
+    start = ok(await api.admin.post(path, json=event(space, "one")), 201)["metadata"]["resourceVersion"]
+    for name in ("two", "three"):
+        ok(await api.admin.post(path, json=event(space, name)), 201)
+    await api.backend.forget()
+    async with watching(api.admin, path, resourceVersion=start) as events:
+        async with asyncio.timeout(PATIENCE):
+            async for told in events:
+                assert told["type"] == "ERROR"
+                assert told["object"]["code"] == 410
+                assert told["object"]["reason"] == "Expired"
                 break
 
 
 async def test_a_watch_ends_after_its_time(api: Api, space: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async with watching(api.admin, maps(space), timeoutSeconds="1") as events:
             assert [event async for event in events if event["object"]["metadata"]["name"] == "none"] == []
 

@@ -63,7 +63,7 @@ async def test_a_token_ends_with_its_account(api: Api, space: str) -> None:
     async def ended() -> bool:
         return (await client.post(REVIEW, json=ASK)).status_code == 401
 
-    await eventually(ended, 30)
+    await eventually(ended)
 
 
 async def test_a_token_for_others_is_unauthorized_here(api: Api, space: str) -> None:

@@ -115,3 +115,17 @@ def test_command_without_go_ends_with_its_own_status(tmp_path: Path) -> None:
     assert done.returncode == EXIT_MISSING
     assert "no `go` on PATH" in done.stderr
     assert done.stdout == ""
+
+
+def test_without_go_the_newest_of_the_cache_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRILITHON_PROGRAMS", str(tmp_path / "programs"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    recipe = next(recipe for recipe in recipes.others() if recipe.name == "etcd")
+    with pytest.raises(Missing, match=r"etcd is not in .* cannot be built: it needs Go.*lab\.programs build"):
+        building.obtain(recipe, pytest.fail)
+    (tmp_path / "programs").mkdir()
+    for age, name in ((30, "etcd-0123456789ab"), (20, "etcd-ba9876543210"), (10, "etcd-of-another-name")):
+        there = tmp_path / "programs" / name
+        there.write_bytes(b"program")
+        os.utime(there, (1_000_000 - age, 1_000_000 - age))
+    assert building.obtain(recipe, pytest.fail).name == "etcd-ba9876543210"
