@@ -105,7 +105,9 @@ def cloud_controller() -> Release:
     """The Proxmox VE cloud controller manager: nodes get their provider id, region, zone and addresses from it.
 
     A DaemonSet on the host network runs before any pod network does. The control-plane label has different values in
-    the distributions, so the affinity asks for its existence. The Secret is made by us beforehand.
+    the distributions, so the affinity asks for its existence. The Secret is made by us beforehand. It asks the
+    API server beside it: one that starts before kube-proxy has routed the Service's address waits 30 s for its first
+    connection, and the virtual IP would be one thing more that can fail.
     """
     servers = [{"matchExpressions": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]}]
     return Release(
@@ -123,6 +125,10 @@ def cloud_controller() -> Release:
             },
             "nodeSelector": None,
             "tolerations": [{"operator": "Exists"}],
+            "extraEnvs": [
+                {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
+                {"name": "KUBERNETES_SERVICE_PORT", "value": str(API_PORT)},
+            ],
         },
         daemons=(CLOUD_CONTROLLER.name,),
     )

@@ -97,8 +97,9 @@ def _cluster(boot: BootInput) -> Document:
         # As our authorities are; the default would draw RSA keys, which take a node seconds.
         "encryptionAlgorithm": "ECDSA-P256",
         "apiServer": {
-            # kubeadm adds the machine's own address, and the name `kubernetes` that kube-vip looks for.
-            "certSANs": [spec.endpoint],
+            # kubeadm adds the machine's own address, and the name `kubernetes` that kube-vip looks for. By 127.0.0.1
+            # the cloud controller asks the API server beside it (domain/releases.py).
+            "certSANs": [spec.endpoint, "127.0.0.1"],
             "extraArgs": [{"name": "authentication-config", "value": AUTHENTICATION}],
             "extraVolumes": [mount],
         },

@@ -104,6 +104,7 @@ CLUSTER_KEYS = (
     becomes(f"{CLUSTER}networking.serviceSubnet", "10.53.0.0", False, "no range"),
     gone(f"{CLUSTER}encryptionAlgorithm", True, "RSA keys: slower, not weaker", DEFAULTS),
     becomes(f"{CLUSTER}encryptionAlgorithm", "DES", False, "no such algorithm"),
+    # The cloud controller, which asks 127.0.0.1, is no part of the boot data and installed later.
     gone(f"{CLUSTER}apiServer.certSANs", True, "controlPlaneEndpoint is in the certificate anyway",
          "kubernetes cmd/kubeadm/app/util/pkiutil: GetAPIServerAltNames"),
     gone(f"{CLUSTER}{AUTH_ARG}.name", False, "an argument needs a name"),

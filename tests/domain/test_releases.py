@@ -58,6 +58,13 @@ def test_calico_gets_the_clusters_own_ranges_and_no_bgp() -> None:
     )
 
 
+@pytest.mark.parametrize("distribution", [{}, K3S, KUBEADM])
+def test_the_cloud_controller_does_not_wait_for_kube_proxy(distribution) -> None:
+    (controller,) = releases_of(spec(**(PODS | distribution)), Part.CLOUD_CONTROLLER)
+    way = {row["name"]: row["value"] for row in controller.values["extraEnvs"]}
+    assert way == {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+
+
 def test_a_chart_is_known_by_its_name() -> None:
     assert all(chart_named(chart.name) is chart for chart in CHARTS)
     assert chart_named("wordpress") is None
