@@ -24,6 +24,7 @@ class ConditionType(StrEnum):
     CONTROL_PLANE_READY = "ControlPlaneReady"
     WORKERS_READY = "WorkersReady"
     MACHINES_PLACED = "MachinesPlaced"
+    """Every machine has a node of Proxmox VE; while one waits for room, the message says why each node refuses it."""
     CLOUD_CONTROLLER_READY = "CloudControllerReady"
     POD_NETWORK_READY = "PodNetworkReady"
     VOLUMES_READY = "VolumesReady"

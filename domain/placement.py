@@ -6,9 +6,12 @@ same time count each other's reservations (F-041).
 
 from collections.abc import Collection, Mapping, Sequence
 
+from domain.conditions import Reason
 from domain.frozen import Frozen
 from domain.machines import Machine, Phase
 from domain.sites import Template
+
+_OFFLINE = "offline"
 
 
 class Placement(Frozen):
@@ -43,6 +46,12 @@ class Refusals(Frozen):
         if not self.reasons:
             return "no node of the datacenter is known"
         return "no node fits: " + "; ".join(f"{node}: {why}" for node, why in sorted(self.reasons.items()))
+
+    @property
+    def reason(self) -> Reason:
+        """`NodeOffline` where every node that may take the machine is down (F-043), else `NoCapacity`."""
+        down = bool(self.reasons) and set(self.reasons.values()) == {_OFFLINE}
+        return Reason.NODE_OFFLINE if down else Reason.NO_CAPACITY
 
 
 def place(
@@ -104,7 +113,7 @@ def _refusal(
 ) -> str:
     """Why a node cannot take the machine now; empty when it can."""
     if not node.online:
-        return "offline"
+        return _OFFLINE
     if storage not in node.storages:
         return f"storage {storage} is not active here"
     if bridge not in node.bridges:

@@ -8,6 +8,7 @@ from activities.proxmox.acting import AWAY_PAUSE, DONE, Acting, MachineScene, ef
 from activities.proxmox.presence import Resources
 from activities.proxmox.vm_config import drives, is_cdrom, storage_of
 from clients.proxmox import ProxmoxClient, ProxmoxError
+from domain.conditions import Condition, ConditionType, Reason
 from domain.contracts import activities as names
 from domain.contracts.activities import Handle, MachineRef
 from domain.machines import Machine, Phase
@@ -20,6 +21,10 @@ _MIB = 2**20
 class _NothingFits(Exception):
     """Ends the store's transaction without a choice."""
 
+    def __init__(self, refusals: Refusals) -> None:
+        super().__init__(refusals.message)
+        self.reason = refusals.reason
+
 
 class Placing(Acting):
     """proxmox.place_machine."""
@@ -29,13 +34,14 @@ class Placing(Acting):
     async def place_machine(self, ref: MachineRef) -> Handle:
         """Chooses the machine's node and the template that it is cloned from there.
 
-        Effect: node and template in the machine's row; nothing outside.
+        Effect: node and template in the machine's row, the cluster's condition MachinesPlaced; nothing outside.
         Key: the machine; the choice is made among all machines of the site in one transaction.
         Done-when: the row has both. A machine that is placed stays placed.
         Final: no template of the cluster's version is registered, or none is there.
         """
         scene = await self._take(ref)
         if scene.machine.phase.reached(Phase.PLACED) and scene.machine.node and scene.machine.template_vmid:
+            await self._tell_placed(scene)
             return DONE
         return await self._place(scene, await Resources.read(scene.client))
 
@@ -60,17 +66,38 @@ class Placing(Acting):
                 seen_on={int(row["vmid"]): str(row["node"]) for row in resources.rows if row.get("type") == "qemu"},
             )
             if isinstance(chosen, Refusals):
-                raise _NothingFits(chosen.message)
+                raise _NothingFits(chosen)
             return chosen
 
         try:
             await self._store.machines.place(scene.machine.id, choose)
         except _NothingFits as nothing:
-            await self._store.machines.note(scene.machine.id, str(nothing))
-            return waiting(str(nothing), AWAY_PAUSE)
+            return await self._unplaced(scene, nothing.reason, str(nothing))
         if scene.machine.message:
             await self._store.machines.note(scene.machine.id, "")
+        await self._tell_placed(scene)
         return DONE
+
+    async def _unplaced(self, scene: MachineScene, reason: Reason, why: str) -> Handle:
+        """Waits, and says so on the machine and in the cluster's condition."""
+        await self._store.machines.note(scene.machine.id, why)
+        await self._store.clusters.set_condition(
+            scene.cluster.id,
+            Condition(
+                type=ConditionType.MACHINES_PLACED,
+                status=False,
+                reason=reason,
+                message=f"{scene.machine.name} waits for a node: {why}",
+            ),
+        )
+        return waiting(why, AWAY_PAUSE)
+
+    async def _tell_placed(self, scene: MachineScene) -> None:
+        """MachinesPlaced becomes true when no machine of the cluster is without a node."""
+        machines = await self._store.machines.of_cluster(scene.cluster.id)
+        if all(machine.node for machine in machines):
+            told = Condition(type=ConditionType.MACHINES_PLACED, status=True, reason=Reason.READY)
+            await self._store.clusters.set_condition(scene.cluster.id, told)
 
     async def _template(self, scene: MachineScene, resources: Resources) -> Template | Handle:
         """The registered template that suits best, with the nodes where it really is now; or what to wait for.
@@ -92,7 +119,8 @@ class Placing(Acting):
         here = [(template, nodes) for template, nodes in online if nodes]
         away = sorted({node for _, nodes in there for node in nodes if resources.offline(node)})
         if not here and away:
-            return waiting(f"node {away[0]} is offline, which keeps the template", AWAY_PAUSE)
+            why = f"node {away[0]} is offline, which keeps the template"
+            return await self._unplaced(scene, Reason.NODE_OFFLINE, why)
         if not here:
             known = "none is registered" if not registered else "the registered ones are gone or cannot be seen"
             raise final(

@@ -9,6 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.proxmox.accounts import user_of
 from clients.proxmox import ApiToken, ProxmoxClient, Trust
+from domain.conditions import Condition, ConditionType, Reason
 from domain.contracts.activities import Handle
 from domain.machines import Phase
 from domain.placement import Placement
@@ -317,10 +318,29 @@ async def test_no_room_is_a_reason_and_passes(build: Build) -> None:
     assert not handle.done
     assert "pve2: needs 2048 MiB" in handle.waiting_for
     assert (await world.fresh(machine)).message == handle.waiting_for
+    placed = await placing(world)
+    assert (placed.status, placed.reason) == (False, Reason.NO_CAPACITY)
+    assert placed.message == f"{machine.name} waits for a node: {handle.waiting_for}"
     world.datacenter.control("PUT", "nodes/pve2", {"maxmem": 32 * 1024**3})
     await world.drive(world.activities.place_machine, world.of(machine))
-    placed = await world.fresh(machine)
-    assert (placed.node, placed.phase, placed.message) == ("pve2", Phase.PLACED, "")
+    found = await world.fresh(machine)
+    assert (found.node, found.phase, found.message) == ("pve2", Phase.PLACED, "")
+    assert (await placing(world)).status is True
+
+
+async def test_all_allowed_nodes_down_is_told_as_such(build: Build) -> None:
+    world = await build(allowed_nodes=("pve2",))
+    (machine,) = world.machines
+    world.datacenter.control("PUT", "nodes/pve2", {"online": False})
+    handle = await world.activities.place_machine(world.of(machine))
+    assert handle.waiting_for == "no node fits: pve2: offline"
+    assert (await placing(world)).reason is Reason.NODE_OFFLINE
+
+
+async def placing(world: World) -> Condition:
+    """The cluster's condition MachinesPlaced."""
+    cluster = await world.store.clusters.get(world.cluster.id)
+    return next(one for one in cluster.conditions if one.type is ConditionType.MACHINES_PLACED)
 
 
 async def test_no_template_is_final(build: Build) -> None:
