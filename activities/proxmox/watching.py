@@ -93,10 +93,12 @@ class Watching(Acting):
             journal.heartbeat(site.site_id)
             try:
                 _, client = await self.sites.by_id(site.site_id)
-            except NotFound as gone:
-                raise ApplicationError(str(gone), type="SiteGone", non_retryable=True) from gone
-            try:
                 resources = await Resources.read(client)
+            except NotFound as gone:
+                if gone.kind == "site":
+                    raise ApplicationError(str(gone), type="SiteGone", non_retryable=True) from gone
+                lost = "the site's token is not in the secret box; give it a new one: trilithon site rotate-token"
+                await self._tell_clusters(site.site_id, known, False, lost)
             except ProxmoxError as error:
                 known.failures += 1
                 if known.failures >= self.patience:

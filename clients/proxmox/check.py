@@ -193,7 +193,7 @@ def _missing(privilege: str, grant: Grant, site: Site, facts: SiteFacts) -> Chec
         f"{account_of(site.token_id)} lacks {privilege} on {grant.path}; it is needed for {grant.needed_for}.",
         "Run this on Proxmox VE.",
         (
-            role_line(grant.role, grant.privileges, known=True),
+            role_line(grant.role, grant.privileges, known=None),
             grant_line(grant, site.token_id, separate=facts.separate),
         ),
         privilege,

@@ -117,9 +117,12 @@ def grant_line(grant: Grant, token_id: str, *, separate: bool = False) -> str:
     return f"pveum acl modify {grant.path} --users {account_of(token_id)}{also} --roles {grant.role}{here}"
 
 
-def role_line(role: str, privileges: tuple[str, ...], *, known: bool = False) -> str:
-    """The line that makes a role, or sets the privileges of one that exists."""
-    return f'pveum role {"modify" if known else "add"} {role} --privs "{" ".join(privileges)}"'
+def role_line(role: str, privileges: tuple[str, ...], *, known: bool | None = False) -> str:
+    """The line that makes a role, or sets the privileges of one that exists; None does whichever is right."""
+    held = f'{role} --privs "{" ".join(privileges)}"'
+    if known is None:
+        return f"pveum role add {held} 2>/dev/null || pveum role modify {held}"
+    return f"pveum role {'modify' if known else 'add'} {held}"
 
 
 def setup_lines(site: Site, version: str = "9") -> list[str]:
@@ -151,6 +154,6 @@ def mending_lines(site: Site, privilege: str, path: str, version: str = "9") -> 
             continue
         on_vm = path.startswith("/vms/") and grant.path.startswith("/pool/")
         if on_vm or path == grant.path or path.startswith(f"{grant.path}/"):
-            return [role_line(grant.role, grant.privileges, known=True), grant_line(grant, site.token_id)]
+            return [role_line(grant.role, grant.privileges, known=None), grant_line(grant, site.token_id)]
     user = account_of(site.token_id)
     return [f"pveum acl modify {path or '/'} --users {user} --roles <a role with {privilege or 'the privilege'}>"]

@@ -60,6 +60,8 @@ async def test_what_is_not_there_is_named(datacenter: Datacenter) -> None:
     assert ("endpoint", "https://127.0.72.9:1") in found
     missing = [line for line in lines if line.privilege == "VM.Allocate"]
     assert [line.path for line in missing] == ["/pool/other"]
+    make, _, change = missing[0].commands[0].partition(" 2>/dev/null || ")
+    assert make.removeprefix("pveum role add") == change.removeprefix("pveum role modify")
     assert missing[0].commands[1] == "pveum acl modify /pool/other --users trilithon@pve --roles TrilithonPlatform"
 
 
@@ -130,6 +132,14 @@ async def test_watching_tells_when_nothing_answers_and_when_the_site_is_gone(wor
     with pytest.raises(ApplicationError) as gone:
         await world.activities.watch_site(SiteInput(site_id="nowhere", site_name="nowhere"))
     assert (gone.value.type, gone.value.non_retryable) == ("SiteGone", True)
+
+
+async def test_a_site_whose_token_is_lost_is_not_gone(world: World) -> None:
+    await world.store.secrets.delete(f"site/{world.site.id}", "token")
+    await watch(world)
+    status, message = await reachable(world)
+    assert status is False
+    assert "trilithon site rotate-token" in message
 
 
 async def test_the_self_test_leaves_nothing(build: Build, caplog: pytest.LogCaptureFixture) -> None:
