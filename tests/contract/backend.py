@@ -95,6 +95,8 @@ class Backend(Protocol):
     url: str
     server_ca: bytes
     clients: Authority
+    service_key: ec.EllipticCurvePrivateKey
+    """Signs the tokens of service accounts."""
     version: str
 
     async def start(self) -> None: ...
@@ -110,6 +112,7 @@ class Double:
 
     def __init__(self) -> None:
         self.clients = Authority.make("clients")
+        self.service_key = ec.generate_private_key(ec.SECP256R1())
         self._servers = Authority.make("servers")
         self.server_ca = self._servers.pem
         self.version = "v1.36.5"
@@ -117,9 +120,8 @@ class Double:
         self._running: standalone.Standalone | None = None
 
     async def start(self) -> None:
-        service = pem(ec.generate_private_key(ec.SECP256R1()))
         pair = (self._servers.pem, pem(self._servers.key))
-        self._running = await standalone.start(self.version, pair, self.clients.pem, service)
+        self._running = await standalone.start(self.version, pair, self.clients.pem, pem(self.service_key))
         self.url = self._running.url
 
     async def stop(self) -> None:
@@ -164,9 +166,9 @@ class Api:
         return await self.with_certificate(b"", token)
 
 
-async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = PATIENCE) -> Any:
-    """Waits until `look` gives something true, and returns that."""
-    async with asyncio.timeout(seconds):
+async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
+    """Waits until `look` gives something true, and returns that; PATIENCE limits it."""
+    async with asyncio.timeout(PATIENCE):
         while True:
             if found := await look():
                 return found

@@ -1,14 +1,20 @@
-"""The fixture `api`: every case of this folder runs unchanged on each backend listed in BACKENDS."""
+"""The fixture `api`: every case of this folder runs unchanged on each backend listed in BACKENDS.
+
+With `--wrong` (test_wrong_doubles.py) each heading's cases run on its deliberately wrong doubles instead.
+"""
 
 import uuid
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from lab.programs.needs import Missing
+from tests.contract import backend
 from tests.contract.backend import Api, Backend, Double, eventually, ok
 from tests.contract.real_control_plane import RealControlPlane
+from tests.contract.wrong_doubles import FAULTS, WrongDouble
 
 Say = Callable[[str], None]
 BACKENDS: dict[str, Callable[[Say], Backend]] = {"double": lambda _: Double(), "real": RealControlPlane}
@@ -23,9 +29,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(BUILD_LIMIT))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--wrong", action="store_true", help="run each heading on its deliberately wrong doubles")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--wrong", default=False):
+        backend.PATIENCE = 2.0  # here a case that waits is one that fails
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "api" in metafunc.fixturenames:
-        metafunc.parametrize("api", sorted(BACKENDS), indirect=True, scope="session")
+    if "api" not in metafunc.fixturenames:
+        return
+    names = sorted(BACKENDS)
+    if metafunc.config.getoption("--wrong", default=False):
+        heading = Path(metafunc.module.__file__).stem
+        names = [fault.name for fault in FAULTS if fault.heading == heading]
+    metafunc.parametrize("api", names, indirect=True, scope="session")
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -35,18 +55,19 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
         if reporter is not None:
             reporter.write_line(line)
 
-    backend = BACKENDS[request.param](say)
+    wrong = {fault.name: fault for fault in FAULTS}
+    chosen = WrongDouble(wrong[request.param]) if request.param in wrong else BACKENDS[request.param](say)
     try:
-        await backend.start()
+        await chosen.start()
     except Missing as missing:
         pytest.skip(f"no real control plane here: {missing}")
-    opened = Api(backend)
+    opened = Api(chosen)
     try:
         await opened.open()
         yield opened
     finally:
         await opened.close()
-        await backend.stop()
+        await chosen.stop()
 
 
 @pytest_asyncio.fixture

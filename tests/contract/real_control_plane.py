@@ -56,6 +56,7 @@ class RealControlPlane:
     say: Callable[[str], None]
     """Told when a program is being built, which takes minutes."""
     clients: Authority = field(default_factory=lambda: Authority.make("clients"))
+    service_key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
     version: str = DEFAULT_VERSION
     url: str = ""
 
@@ -110,7 +111,6 @@ class RealControlPlane:
         return obtain(etcd, self.say), obtain(kube(self.version), self.say)
 
     def _write(self) -> None:
-        service = ec.generate_private_key(ec.SECP256R1())
         chain, key = serving_certificate(
             self._servers.pem, pem(self._servers.key), "kube-apiserver", ["127.0.0.1", "localhost", "kubernetes"]
         )
@@ -120,8 +120,8 @@ class RealControlPlane:
             "servers.crt": self._servers.pem,
             "api.crt": chain,
             "api.key": key,
-            "service.key": pem(service),
-            "service.pub": public_pem(service),
+            "service.key": pem(self.service_key),
+            "service.pub": public_pem(self.service_key),
             "manager.pem": manager,
         }
         for name, content in files.items():

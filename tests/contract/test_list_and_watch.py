@@ -33,14 +33,22 @@ def event(space: str, name: str) -> Obj:
     return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about, "reason": "Test"}
 
 
-async def take(events: AsyncIterator[Obj], wanted: int) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    async with asyncio.timeout(PATIENCE):
-        async for event in events:
-            found.append((event["type"], event["object"]["metadata"]["name"]))
-            if len(found) == wanted:
-                return found
-    return found
+async def take(events: AsyncIterator[Obj], wanted: int) -> list[Obj]:
+    """That many events; fails the case with those that came when there are fewer."""
+    found: list[Obj] = []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for told in events:
+                found.append(told)
+                if len(found) == wanted:
+                    return found
+    except TimeoutError:
+        pytest.fail(f"the watch told {told_names(found)} and nothing more, {wanted} changes were expected")
+    pytest.fail(f"the watch told {told_names(found)} and ended, {wanted} changes were expected")
+
+
+def told_names(events: list[Obj]) -> list[tuple[str, str]]:
+    return [(told["type"], told["object"].get("metadata", {}).get("name", "")) for told in events]
 
 
 async def test_a_list_is_ordered_by_name_and_carries_a_revision(api: Api, space: str) -> None:
@@ -89,7 +97,7 @@ async def test_a_watch_tells_each_change_in_order(api: Api, space: str) -> None:
         body["data"] = {"a": "2"}
         ok(await api.admin.put(f"{maps(space)}/seen", json=body))
         ok(await api.admin.delete(f"{maps(space)}/seen"))
-        assert await take(events, 3) == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
+        assert told_names(await take(events, 3)) == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
 
 
 async def test_a_watch_with_a_selector_sees_objects_come_and_go(api: Api, space: str) -> None:
@@ -100,13 +108,13 @@ async def test_a_watch_with_a_selector_sees_objects_come_and_go(api: Api, space:
         for labels in ({"shown": "yes"}, {"shown": "no"}):
             patch = json.dumps({"metadata": {"labels": labels}})
             ok(await api.admin.patch(f"{maps(space)}/moving", content=patch, headers=merge))
-        assert await take(events, 2) == [("ADDED", "moving"), ("DELETED", "moving")]
+        assert told_names(await take(events, 2)) == [("ADDED", "moving"), ("DELETED", "moving")]
 
 
 async def test_a_watch_without_a_revision_begins_with_what_is_there(api: Api, space: str) -> None:
     ok(await api.admin.post(maps(space), json=config_map("old")), 201)
     async with watching(api.admin, maps(space), fieldSelector="metadata.name=old") as events:
-        assert await take(events, 1) == [("ADDED", "old")]
+        assert told_names(await take(events, 1)) == [("ADDED", "old")]
 
 
 async def test_a_watch_from_a_past_revision_tells_what_happened_since(api: Api, space: str) -> None:
@@ -115,7 +123,7 @@ async def test_a_watch_from_a_past_revision_tells_what_happened_since(api: Api, 
     ok(await api.admin.put(f"{maps(space)}/before", json={**body, "data": {"a": "1"}}))
     ok(await api.admin.post(maps(space), json=config_map("since")), 201)
     async with watching(api.admin, maps(space), resourceVersion=start) as events:
-        assert await take(events, 2) == [("MODIFIED", "before"), ("ADDED", "since")]
+        assert told_names(await take(events, 2)) == [("MODIFIED", "before"), ("ADDED", "since")]
 
 
 async def test_a_watch_from_a_forgotten_revision_is_expired(api: Api, space: str) -> None:
@@ -125,12 +133,10 @@ async def test_a_watch_from_a_forgotten_revision_is_expired(api: Api, space: str
         ok(await api.admin.post(path, json=event(space, name)), 201)
     await api.backend.forget()
     async with watching(api.admin, path, resourceVersion=start) as events:
-        async with asyncio.timeout(PATIENCE):
-            async for told in events:
-                assert told["type"] == "ERROR"
-                assert told["object"]["code"] == 410
-                assert told["object"]["reason"] == "Expired"
-                break
+        (told,) = await take(events, 1)
+    assert told["type"] == "ERROR"
+    assert told["object"]["code"] == 410
+    assert told["object"]["reason"] == "Expired"
 
 
 async def test_a_watch_ends_after_its_time(api: Api, space: str) -> None:

@@ -2,6 +2,11 @@
 
 import base64
 import json
+import time
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tests.contract.backend import Api, Obj, eventually, ok, refused
 from tests.contract.test_certificates import ASK, REVIEW
@@ -46,11 +51,39 @@ async def test_a_token_that_nobody_signed_is_unauthorized(api: Api) -> None:
 async def test_a_changed_token_is_unauthorized(api: Api, space: str) -> None:
     await account(api, space)
     head, payload, tail = (await token(api, space)).split(".")
-    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    claims = decoded(payload)
     claims["sub"] = "system:serviceaccount:kube-system:default"
-    forged = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    forged = encoded(json.dumps(claims).encode())
     client = await api.bearer(f"{head}.{forged}.{tail}")
     refused(await client.get("/api/v1/nodes"), 401, "Unauthorized")
+
+
+def signed(api: Api, token: str, **claims: object) -> str:
+    """The token with other claims, signed as the cluster signs."""
+    head, payload, _ = token.split(".")
+    changed = {**decoded(payload), **claims}
+    body = f"{head}.{encoded(json.dumps(changed).encode())}"
+    first, second = decode_dss_signature(api.backend.service_key.sign(body.encode(), ec.ECDSA(hashes.SHA256())))
+    return f"{body}.{encoded(first.to_bytes(32, 'big') + second.to_bytes(32, 'big'))}"
+
+
+def encoded(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def decoded(payload: str) -> Obj:
+    found: Obj = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return found
+
+
+async def test_a_token_that_is_over_is_unauthorized(api: Api, space: str) -> None:
+    await account(api, space)
+    given = await token(api, space)
+    now = int(time.time())
+    valid = await api.bearer(signed(api, given, iat=now - 100, nbf=now - 100, exp=now + 500))
+    ok(await valid.post(REVIEW, json=ASK), 201)
+    over = await api.bearer(signed(api, given, iat=now - 900, nbf=now - 900, exp=now - 300))
+    refused(await over.post(REVIEW, json=ASK), 401, "Unauthorized")
 
 
 async def test_a_token_ends_with_its_account(api: Api, space: str) -> None:
@@ -80,8 +113,7 @@ async def test_a_token_says_when_it_ends(api: Api, space: str) -> None:
         "spec": {"expirationSeconds": 600},
     }
     answer = ok(await api.admin.post(f"{accounts(space)}/robot/token", json=body), 201)
-    payload = answer["status"]["token"].split(".")[1]
-    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    claims = decoded(answer["status"]["token"].split(".")[1])
     assert claims["exp"] - claims["iat"] == 600
     body["spec"] = {"expirationSeconds": 1}
     assert (await api.admin.post(f"{accounts(space)}/robot/token", json=body)).status_code == 422
