@@ -9,7 +9,7 @@ from api.problems import Conflicting, Invalid, Malformed
 from api.services import Services
 from clients.charts import LARGEST, ChartArchive, ChartRefused, NotAChart, fetch, read_archive
 from domain.charts import KeptChart
-from domain.clusters import ClusterSpec
+from domain.clusters import Cluster, ClusterSpec
 from domain.errors import ErrorCode
 from domain.releases import CHARTS, chart_named, charts_of
 from domain.releases import Chart as Pinned
@@ -32,7 +32,7 @@ async def list_charts(caller: SignedIn = Depends(NeedsSession(Right.SIGNED_IN)))
     services = caller.services
     kept = await services.store.charts.list()
     return ChartList(
-        items=[await _shown(caller, one) for one in kept],
+        items=await _shown(caller, kept),
         total=len(kept),
         wanted=[WantedChart(**pinned.model_dump(), at_hand=await at_hand(services, pinned, kept)) for pinned in CHARTS],
     )
@@ -138,15 +138,21 @@ async def _keep(caller: SignedIn, archive: ChartArchive, source: str, action: st
             "A version means one content. Remove the kept one first if it is wrong.",
         ) from error
     await _record(caller, action, kept.name, kept.version, {"digest": kept.digest, "source": kept.source})
-    return await _shown(caller, kept)
+    return (await _shown(caller, [kept]))[0]
 
 
-async def _shown(caller: SignedIn, chart: KeptChart) -> Chart:
+async def _shown(caller: SignedIn, charts: list[KeptChart]) -> list[Chart]:
     services, person = caller.services, caller.person
-    using = used_by(chart, await services.store.clusters.all_living())
+    if not charts:
+        return []
+    living = await services.store.clusters.all_living()
     seen: set[str] = set()
-    if using and not person.local:
+    if living and not person.local:
         seen = set((await services.sight.clusters(person, await own_site(person, services))).by_id)
+    return [_with_users(chart, used_by(chart, living), seen) for chart in charts]
+
+
+def _with_users(chart: KeptChart, using: list[Cluster], seen: set[str]) -> Chart:
     names = [f"{cluster.namespace}/{cluster.name}" for cluster in using if cluster.id in seen]
     return Chart(**chart.model_dump(), used=len(using), used_by=names)
 

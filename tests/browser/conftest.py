@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
+expect.set_options(timeout=30_000)
+"""A ceiling: the machine may have others' work to do."""
 WATCH_CLASSES = """
 (() => {
   const seen = (window.__seen = new Set());
@@ -52,6 +55,16 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trilithon]:
     with trilithon(tmp_path_factory.mktemp("trilithon")) as running:
         running.login()
         yield running
+
+
+@pytest.fixture(scope="session")
+def two(platform: Trilithon) -> None:
+    """The clusters north and south, of one machine each; whether they are up yet does not matter here."""
+    for name, digit in (("north", "7"), ("south", "8")):
+        text = platform.manifest("edge-k3s.yaml").read_text().replace("name: edge", f"name: {name}")
+        path = platform.folder / f"{name}.yaml"
+        path.write_text(re.sub(r"\.2\.5(\d)", rf".2.{digit}\1", text))
+        platform.run("apply", "-f", str(path))
 
 
 @pytest.fixture(scope="session")

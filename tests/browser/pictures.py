@@ -14,7 +14,7 @@ UP_MS = 120_000
 
 
 def main() -> None:
-    """A laboratory of its own, one cluster, three pictures."""
+    """A laboratory of its own, one cluster, two charts, four pictures."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, trilithon(Path(folder)) as platform, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
@@ -33,6 +33,12 @@ def main() -> None:
         expect(page.locator(".heading").first).to_contain_text("Available", timeout=UP_MS)
         page.get_by_role("link", name="Summary", exact=True).click()
         picture(page, "cluster")
+        platform.login()
+        for name in ("cilium", "proxmox-cloud-controller-manager"):
+            platform.run("chart", "pull", name, "--repository", f"{platform.lab['artifacts']}/charts")
+        page.get_by_role("link", name="Charts", exact=True).click()
+        expect(page.get_by_role("button", name="Delete cilium 1.19.6")).to_be_visible()
+        picture(page, "charts")
         browser.close()
 
 

@@ -8,20 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Opens
-from tests.e2e.running import Trilithon
 
 NOW = "2026-01-01T00:00:00Z"
 Accessible = Callable[[Page, str], None]
-
-
-@pytest.fixture(scope="session")
-def two(platform: Trilithon) -> None:
-    """Two clusters of one machine; whether they are up yet does not matter here."""
-    for name, digit in (("north", "7"), ("south", "8")):
-        text = platform.manifest("edge-k3s.yaml").read_text().replace("name: edge", f"name: {name}")
-        path = platform.folder / f"{name}.yaml"
-        path.write_text(re.sub(r"\.2\.5(\d)", rf".2.{digit}\1", text))
-        platform.run("apply", "-f", str(path))
 
 
 def names(page: Page) -> list[str]:

@@ -9,6 +9,7 @@ import { SignedIn } from "./session/session";
 
 const ClusterPage = lazy(() => import("./clusters/ClusterPage"));
 const CreateCluster = lazy(() => import("./clusters/CreateCluster"));
+const ChartList = lazy(() => import("./charts/ChartList"));
 const JobList = lazy(() => import("./jobs/JobList"));
 const JobPage = lazy(() => import("./jobs/JobPage"));
 
@@ -27,6 +28,7 @@ export function App() {
                 <Route path="/clusters/:namespace/:name/:view" element={<ClusterPage />} />
                 <Route path="/jobs" element={<JobList />} />
                 <Route path="/jobs/:id" element={<JobPage />} />
+                <Route path="/charts" element={<ChartList />} />
                 <Route path="*" element={<NotFound />} />
               </Routes>
             </Suspense>

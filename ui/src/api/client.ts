@@ -26,7 +26,7 @@ interface Options {
   method?: string;
   body?: unknown;
   /** Body that is sent as it is, with its media type. */
-  raw?: { type: string; text: string };
+  raw?: { type: string; text: string | Blob };
   headers?: Record<string, string>;
 }
 
@@ -50,7 +50,7 @@ async function send(path: string, options: Options): Promise<Response> {
   const headers: Record<string, string> = { ...options.headers };
   const method = options.method ?? "GET";
   if (method !== "GET") headers["X-CSRF-Token"] = csrf;
-  let body: string | undefined;
+  let body: string | Blob | undefined;
   if (options.raw) {
     headers["Content-Type"] = options.raw.type;
     body = options.raw.text;

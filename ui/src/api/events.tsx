@@ -9,6 +9,9 @@ const LinkState = createContext<Link>("live");
 /** Whether what the page shows is live; after three seconds without a stream it says so. */
 export const useLink = (): Link => useContext(LinkState);
 
+/** The lists that a change touches, by its kind. What uses a chart is read from the clusters. */
+const LISTS: Record<string, string[]> = { job: ["jobs"], chart: ["charts"], cluster: ["clusters", "charts"] };
+
 /**
  * One stream of changes for the whole page. A change names what to read again; reading is left to the queries, so
  * nothing is shown that was not read.
@@ -24,8 +27,7 @@ export function LiveChanges({ children }: { children: ReactNode }) {
       events: {
         change: (data) => {
           const change = data as Change;
-          if (change.kind !== "job") void queries.invalidateQueries({ queryKey: ["clusters"] });
-          else void queries.invalidateQueries({ queryKey: ["jobs"] });
+          for (const list of LISTS[change.kind] ?? ["clusters"]) void queries.invalidateQueries({ queryKey: [list] });
           if (change.cluster) {
             void queries.invalidateQueries({ queryKey: ["cluster", change.cluster.namespace, change.cluster.name] });
           }

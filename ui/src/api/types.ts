@@ -6,6 +6,8 @@ type Schemas = components["schemas"];
 export type Accepted = Schemas["Accepted"];
 export type Allowed = Schemas["Allowed"];
 export type Change = Schemas["Change"];
+export type Chart = Schemas["Chart"];
+export type ChartList = Schemas["ChartList"];
 export type Cluster = Schemas["Cluster"];
 export type ClusterRow = Schemas["ClusterRow"];
 export type Condition = Schemas["Condition"];
@@ -25,6 +27,7 @@ export type SecondFactor = Schemas["SecondFactorChallenge"];
 export type Session = Schemas["Session"];
 export type Step = Schemas["Step"];
 export type Violation = Schemas["Violation"];
+export type WantedChart = Schemas["WantedChart"];
 
 export interface Page<Row> {
   items: Row[];

@@ -4,21 +4,21 @@ import {
   FormSelectOption,
   PageSection,
   Pagination,
-  SearchInput,
   Title,
   Toolbar,
   ToolbarContent,
   ToolbarItem,
-  Tooltip,
 } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr, type ThProps } from "@patternfly/react-table";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { Link, useNavigate, useSearchParams } from "react-router-dom";
 import { get } from "../api/client";
 import type { ClusterRow, Page } from "../api/types";
+import { Act } from "../parts/Act";
 import { CannotRead, Nothing } from "../parts/Nothing";
 import { ProblemAlert } from "../parts/ProblemAlert";
+import { Search } from "../parts/Search";
 import { State } from "../parts/states";
 import { Time } from "../parts/Time";
 import { useSession } from "../session/session";
@@ -36,7 +36,6 @@ const COLUMNS: [string, string | null][] = [
   ["Created", "created"],
 ];
 const STATUSES: ClusterRow["status"][] = ["Provisioning", "Available", "Upgrading", "Reconciling", "Deleting", "Failed"];
-const KEYSTROKE_MS = 150;
 
 /** All clusters the person may see; filter, sort and page live in the address. */
 export function ClusterList() {
@@ -72,12 +71,11 @@ export function ClusterList() {
   });
 
   const create = session.may.create_cluster;
-  const button = (
-    <Button isAriaDisabled={!create.allowed} onClick={() => create.allowed && navigate("/clusters/create")}>
+  const createButton = (
+    <Act allowed={create} onClick={() => navigate("/clusters/create")}>
       Create cluster
-    </Button>
+    </Act>
   );
-  const createButton = create.allowed ? button : <Tooltip content={whyNot(create)}>{button}</Tooltip>;
   const sorted = (field: string): ThProps["sort"] => ({
     sortBy: {
       index: COLUMNS.findIndex(([, f]) => f === sort.replace("-", "")),
@@ -94,7 +92,12 @@ export function ClusterList() {
       <Toolbar>
         <ToolbarContent>
           <ToolbarItem data-search>
-            <Search text={text} onText={(next) => set({ text: next, page: "" }, true)} />
+            <Search
+              label="Search clusters"
+              placeholder="Name or namespace"
+              text={text}
+              onText={(next) => set({ text: next, page: "" }, true)}
+            />
           </ToolbarItem>
           <ToolbarItem>
             <FormSelect aria-label="Status" value={status} onChange={(_, next) => set({ status: next, page: "" })}>
@@ -167,38 +170,6 @@ function Rows({ rows, sorted }: { rows: ClusterRow[]; sorted: (field: string) =>
         ))}
       </Tbody>
     </Table>
-  );
-}
-
-/** What is typed reaches the address after a pause; an address that changes otherwise (back, a link) is shown. */
-function Search({ text, onText }: { text: string; onText: (text: string) => void }) {
-  const [typed, setTyped] = useState(text);
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const sent = useRef(text);
-  const here = useRef(window.location.pathname);
-  useEffect(() => {
-    if (text !== sent.current) setTyped(text);
-    sent.current = text;
-  }, [text]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const change = (value: string, wait: number) => {
-    setTyped(value);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => {
-      // This list stays on show until the next page has come; by then the address is no longer ours.
-      if (window.location.pathname !== here.current) return;
-      sent.current = value;
-      onText(value);
-    }, wait);
-  };
-  return (
-    <SearchInput
-      aria-label="Search clusters"
-      placeholder="Name or namespace"
-      value={typed}
-      onChange={(_, value) => change(value, KEYSTROKE_MS)}
-      onClear={() => change("", 0)}
-    />
   );
 }
 

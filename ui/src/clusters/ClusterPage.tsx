@@ -1,15 +1,15 @@
-import { Alert, Button, PageSection, Title, Tooltip } from "@patternfly/react-core";
+import { Alert, Button, PageSection, Title } from "@patternfly/react-core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { NavLink, useNavigate, useParams } from "react-router-dom";
 import { ApiProblem, download, get } from "../api/client";
 import { useLink } from "../api/events";
 import type { Cluster } from "../api/types";
+import { Act } from "../parts/Act";
 import { CannotRead } from "../parts/Nothing";
 import { ProblemAlert } from "../parts/ProblemAlert";
 import { Loading } from "../parts/Loading";
 import { State } from "../parts/states";
-import { whyNot } from "../session/rights";
 import { NotFound } from "../shell/NotFound";
 import { ConditionTable } from "./ConditionTable";
 import { ClusterJobs } from "./ClusterJobs";
@@ -84,10 +84,10 @@ export default function ClusterPage() {
         <Title headingLevel="h1">{cluster.name}</Title>
         <State of={cluster.status} />
         <div className="end">
-          <Act allowed={cluster.may.kubeconfig} onClick={() => void kubeconfig()}>
+          <Act variant="secondary" allowed={cluster.may.kubeconfig} onClick={() => void kubeconfig()}>
             Kubeconfig
           </Act>
-          <Act allowed={cluster.may.delete} onClick={() => setDeleting(true)} danger>
+          <Act variant="danger" allowed={cluster.may.delete} onClick={() => setDeleting(true)}>
             Delete
           </Act>
         </div>
@@ -133,19 +133,4 @@ export default function ClusterPage() {
       )}
     </PageSection>
   );
-}
-
-type ActProps = { allowed: Cluster["may"]["delete"]; onClick: () => void; danger?: boolean; children: string };
-
-function Act({ allowed, onClick, danger, children }: ActProps) {
-  const button = (
-    <Button
-      variant={danger ? "danger" : "secondary"}
-      isAriaDisabled={!allowed.allowed}
-      onClick={() => allowed.allowed && onClick()}
-    >
-      {children}
-    </Button>
-  );
-  return allowed.allowed ? button : <Tooltip content={whyNot(allowed)}>{button}</Tooltip>;
 }

@@ -2,6 +2,7 @@ import { Label, type LabelProps } from "@patternfly/react-core";
 import BanIcon from "@patternfly/react-icons/dist/esm/icons/ban-icon";
 import CheckCircleIcon from "@patternfly/react-icons/dist/esm/icons/check-circle-icon";
 import ExclamationCircleIcon from "@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon";
+import ExclamationTriangleIcon from "@patternfly/react-icons/dist/esm/icons/exclamation-triangle-icon";
 import HandPaperIcon from "@patternfly/react-icons/dist/esm/icons/hand-paper-icon";
 import InProgressIcon from "@patternfly/react-icons/dist/esm/icons/in-progress-icon";
 import OutlinedClockIcon from "@patternfly/react-icons/dist/esm/icons/outlined-clock-icon";
@@ -26,6 +27,9 @@ const LOOKS: Record<string, Look> = {
   failed: { color: "red", icon: <ExclamationCircleIcon />, word: "Failed" },
   retrying: { color: "orange", icon: <OutlinedClockIcon />, word: "Trying again" },
   cancelled: { color: "grey", icon: <BanIcon />, word: "Cancelled" },
+  kept: { color: "green", icon: <CheckCircleIcon />, word: "In the cache" },
+  folder: { color: "green", icon: <CheckCircleIcon />, word: "In the chart folder" },
+  missing: { color: "orange", icon: <ExclamationTriangleIcon />, word: "Missing" },
   Ready: { color: "green", icon: <CheckCircleIcon /> },
 };
 

@@ -13,6 +13,7 @@ const KEYS: [string, string][] = [
   ["/", "Search in the list"],
   ["g c", "Go to the clusters"],
   ["g j", "Go to the jobs"],
+  ["g h", "Go to the charts"],
   ["Ctrl+Enter", "Submit the form"],
   ["Esc", "Close the dialog"],
   ["?", "This help"],

@@ -93,6 +93,9 @@ export function Shell({ children }: { children: ReactNode }) {
             <NavItem itemId="jobs" isActive={pathname.startsWith("/jobs")}>
               <Link to="/jobs">Jobs</Link>
             </NavItem>
+            <NavItem itemId="charts" isActive={pathname.startsWith("/charts")}>
+              <Link to="/charts">Charts</Link>
+            </NavItem>
           </NavList>
         </Nav>
       </PageSidebarBody>

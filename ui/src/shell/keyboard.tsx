@@ -2,6 +2,8 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useNavigate } from "react-router-dom";
 
 const KeyboardHelp = lazy(() => import("./KeyboardHelp"));
+/** After "g". */
+const PLACES: Record<string, string> = { c: "/clusters", j: "/jobs", h: "/charts" };
 const KEPT = "trilithon-keys";
 
 /** Single-key shortcuts, with a visible list and an off switch (WCAG 2.1.4). */
@@ -24,8 +26,7 @@ export function Keyboard({ open, setOpen }: { open: boolean; setOpen: (open: boo
           event.preventDefault();
           search.focus();
         }
-      } else if (lead.current && event.key === "c") navigate("/clusters");
-      else if (lead.current && event.key === "j") navigate("/jobs");
+      } else if (lead.current && PLACES[event.key]) navigate(PLACES[event.key]!);
       lead.current = event.key === "g";
     };
     window.addEventListener("keydown", press);
