@@ -4,14 +4,11 @@ The same boot data gives the same bytes, so that an upload whose answer was lost
 asks the clock for the times it writes; it is given a clock that stands still instead.
 """
 
+import functools
 import io
 import time
 from types import SimpleNamespace
 from typing import Any
-
-import pycdlib
-from pycdlib import dates, headervd
-from pycdlib import pycdlib as builder
 
 from bootstrap.boot_input import BootData
 
@@ -26,14 +23,21 @@ def _standing_clock() -> Any:
     return SimpleNamespace(**{**functions, "time": lambda: float(_MOMENT), "localtime": time.gmtime})
 
 
-for _module in (builder, dates, headervd):
-    # Not the module `time` itself: only what these three modules call by that name.
-    vars(_module)["time"] = _standing_clock()
+@functools.cache
+def _images() -> Any:
+    """What makes an empty image. pycdlib is imported at the first one: it costs a tenth of a worker's start."""
+    from pycdlib import dates, headervd
+    from pycdlib import pycdlib as builder
+
+    for module in (builder, dates, headervd):
+        # Not the module `time` itself: only what these three modules call by that name.
+        vars(module)["time"] = _standing_clock()
+    return builder.PyCdlib
 
 
 def iso(data: BootData) -> bytes:
     """Packs the boot data into an ISO 9660 image with Joliet and Rock Ridge names (facts/proxmox.md 2)."""
-    image = pycdlib.PyCdlib()
+    image = _images()()
     image.new(interchange_level=3, vol_ident=VOLUME_ID, joliet=3, rock_ridge="1.09")
     contents = (
         ("meta-data", "/META_DAT.;1", data.meta_data),

@@ -1,19 +1,26 @@
 """Brings a database to the newest schema, with the migrations that ship inside this package."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, text
 
 from store.database import WRITES, make_engine, typed_errors
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _LOCK = 0x7261_6C69
 """Key of PostgreSQL's advisory lock: of several processes that start at once, one migrates and the others wait."""
 
 
-def alembic_config(connection: Connection | None = None) -> Config:
+# Alembic is imported by those who migrate: a tenth of a worker's start was spent on it.
+
+
+def alembic_config(connection: Connection | None = None) -> "Config":
     """Alembic's configuration for our migrations, on an open connection if given (store/migrations/env.py)."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
@@ -21,6 +28,8 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def _upgrade(connection: Connection) -> None:
+    from alembic import command
+
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     command.upgrade(alembic_config(connection), "head")
