@@ -452,6 +452,12 @@ class Listener:
         if self._server is None:
             return
         server, self._server = self._server, None
+        loop = asyncio.get_running_loop()
+        for socket in server.sockets:
+            loop.remove_reader(socket.fileno())
+        # What was accepted just now needs a moment to become a connection: a closed server would lose its socket.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         server.close()
         for connection in list(self._web.connections):
             transport = getattr(connection, "transport", None)
