@@ -30,6 +30,25 @@ class Refused(Exception):
         self.status = status
 
 
+def machine_body(net: str, vmid: int, name: str, user_data: str | None) -> dict[str, Any]:
+    """What the simulated Proxmox VE would send to power a machine on, whose address ends with its VM id.
+
+    Args:
+        net: the first three parts of its address.
+        vmid: its VM id.
+        name: its name.
+        user_data: what its ISO holds; None is a machine without one.
+    """
+    mac = f"bc:24:11:00:00:{vmid:02x}"
+    disc = None if user_data is None else iso(user_data, name, mac, f"{net}.{vmid}", f"{net}.1")
+    return {
+        "name": name, "node": "pve1", "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), "serial": str(vmid),
+        "memory_mib": 4096, "cores": 2, "macs": [mac], "bridge": "vmbr0", "vlan": None,
+        "template": {"distribution": "kubeadm", "version": VERSION, "has_programs": True},
+        "iso": base64.b64encode(disc).decode() if disc is not None else None, "disk_id": f"disk-{vmid}",
+    }  # fmt: skip
+
+
 class Laboratory:
     """One running lab.real."""
 
@@ -61,15 +80,7 @@ class Laboratory:
 
     def power_on(self, vmid: int, name: str, user_data: str | None, **changed: Any) -> dict[str, Any]:
         """Boots a machine with an ISO of this user-data (None: no ISO); the body that was sent."""
-        address = f"{self.net}.{vmid}"
-        mac = f"bc:24:11:00:00:{vmid:02x}"
-        disc = None if user_data is None else iso(user_data, name, mac, address, f"{self.net}.1")
-        body = {
-            "name": name, "node": "pve1", "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), "serial": str(vmid),
-            "memory_mib": 4096, "cores": 2, "macs": [mac], "bridge": "vmbr0", "vlan": None,
-            "template": {"distribution": "kubeadm", "version": VERSION, "has_programs": True},
-            "iso": base64.b64encode(disc).decode() if disc is not None else None, "disk_id": f"disk-{vmid}", **changed,
-        }  # fmt: skip
+        body = {**machine_body(self.net, vmid, name, user_data), **changed}
         self.call("POST", f"/machines/{vmid}/power-on", body)
         return body
 
