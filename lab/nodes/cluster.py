@@ -14,10 +14,11 @@ from lab.kube.resources import Resource
 from lab.nodes import own_addons, pod_network
 from lab.nodes.authorities import pair_fits
 from lab.nodes.cloud_controller import CloudController
+from lab.nodes.versions import minor
 from lab.nodes.workloads import Workloads
 
 if TYPE_CHECKING:
-    from lab.nodes.supervisor import Supervisor
+    from lab.nodes.node_program import NodeProgram
     from lab.nodes.world import World
 
 AUTHORITY_FILES = (
@@ -52,10 +53,10 @@ class SimCluster:
         """Disk id -> node name of the etcd members that vote."""
         self.learners: dict[str, str] = {}
         """Members that were added and have not caught up; they count for no majority."""
-        self.running: dict[str, Supervisor] = {}
+        self.running: dict[str, NodeProgram] = {}
         """Servers that run, by disk id."""
-        self.agents: dict[str, Supervisor] = {}
-        """Every supervisor whose kubelet runs, by node name."""
+        self.agents: dict[str, NodeProgram] = {}
+        """Every program whose kubelet runs, by node name."""
         self.api = KubeApi(
             facts["version"], self.authorities["service.key"].encode(), self.authorities["server-ca.crt"], journal
         )
@@ -130,7 +131,7 @@ class SimCluster:
 
     # servers and kubelets
 
-    def server_starts(self, server: "Supervisor") -> None:
+    def server_starts(self, server: "NodeProgram") -> None:
         disk_id = server.machine.disk.id
         self.running[disk_id] = server
         if (node := self.learners.pop(disk_id, None)) is not None:
@@ -142,11 +143,9 @@ class SimCluster:
         self.world.save_cluster(self)
 
     def _older(self, version: str) -> bool:
-        from lab.nodes.supervisor import minor
-
         return minor(version) < minor(self.api.version)
 
-    async def server_stops(self, server: "Supervisor") -> None:
+    async def server_stops(self, server: "NodeProgram") -> None:
         self.running.pop(server.machine.disk.id, None)
         self.learners.pop(server.machine.disk.id, None)
         if not self.running and self._task is not None:

@@ -14,6 +14,7 @@ import aiohttp
 from lab.kube.identity import load_certificates
 from lab.nodes import flags
 from lab.nodes.authorities import from_disk
+from lab.nodes.versions import minor
 
 if TYPE_CHECKING:
     from lab.nodes.cluster import SimCluster
@@ -224,7 +225,5 @@ async def _node_password(me: "Supervisor", joiner: Joiner) -> None:
 
 
 def _check_version(me: "Supervisor", cluster_version: str) -> None:
-    from lab.nodes.supervisor import minor
-
     if me.role == "agent" and minor(me.version) > minor(cluster_version):
         raise JoinRefused(f"kubelet {me.version} is newer than the API server {cluster_version}: not supported")

@@ -21,7 +21,7 @@ from lab.kube.resources import Target
 
 if TYPE_CHECKING:
     from lab.nodes.cluster import SimCluster
-    from lab.nodes.supervisor import Supervisor
+    from lab.nodes.node_program import NodeProgram
 
 _GROUP = "coordination.k8s.io"
 
@@ -47,7 +47,7 @@ class KubeVip:
 
     def __init__(
         self,
-        server: "Supervisor",
+        server: "NodeProgram",
         cluster: "SimCluster",
         env: dict[str, str],
         identity: Identity,
@@ -77,7 +77,7 @@ class KubeVip:
         return bool(self._listeners)
 
     @classmethod
-    def from_manifest(cls, server: "Supervisor", cluster: "SimCluster", text: str) -> tuple["KubeVip | None", str]:
+    def from_manifest(cls, server: "NodeProgram", cluster: "SimCluster", text: str) -> tuple["KubeVip | None", str]:
         """Reads a static pod. Returns kube-vip (or None when the pod is not one) and what is wrong with it."""
         try:
             pod = yaml.safe_load(text)
@@ -212,12 +212,9 @@ class KubeVip:
         if not self._may_set:
             self._say('could not add ip to device "eth0": operation not permitted')
             return
-        context = self._server.context
-        if context is None:
-            return
         opened: list[Listener] = []
         try:
-            for host, port, answer in self._server.ports(self.address):
+            for host, port, answer, context in self._server.ports(self.address):
                 listener = Listener(host, port, answer, context)
                 await listener.start()
                 opened.append(listener)
@@ -260,7 +257,7 @@ def _check_lease_times(env: dict[str, str]) -> None:
         raise _Broken("kube-vip panics: renewDeadline must be greater than retryPeriod*JitterFactor")
 
 
-def _mounted(server: "Supervisor", spec: Obj, container: Obj, env: dict[str, str]) -> dict[str, Any]:
+def _mounted(server: "NodeProgram", spec: Obj, container: Obj, env: dict[str, str]) -> dict[str, Any]:
     """The kubeconfig as the container sees it."""
     inside = env.get("k8s_config_file") or "/etc/kubernetes/admin.conf"
     mount = next((item for item in container.get("volumeMounts") or [] if item.get("mountPath") == inside), None)
@@ -292,7 +289,7 @@ def _entry(config: dict[str, Any], group: str, name: str, inner: str) -> dict[st
     return {}
 
 
-def _identity_of(server: "Supervisor", cluster: "SimCluster", config: dict[str, Any]) -> tuple[Identity, str]:
+def _identity_of(server: "NodeProgram", cluster: "SimCluster", config: dict[str, Any]) -> tuple[Identity, str]:
     """Whom the API server sees, and what stands between: (identity, trouble)."""
     if config.get("apiVersion", "v1") != "v1" or config.get("kind", "Config") != "Config":
         raise _Broken("kube-vip: error loading config file: no kind Config is registered for that version")

@@ -1,6 +1,7 @@
-"""The node object that a supervisor's kubelet registers and keeps alive."""
+"""The node object that a kubelet registers and keeps alive."""
 
 import hashlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lab.kube.api import KubeApi
@@ -56,43 +57,67 @@ def bad_argument(config: dict[str, Any]) -> str:
     return ""
 
 
-def register(
-    api: KubeApi,
-    hardware: "Hardware",
-    name: str,
-    address: str,
-    version: str,
-    distribution: str,
-    server: bool,
-    config: dict[str, Any],
-) -> None:
+@dataclass(frozen=True)
+class Looks:
+    """What a kubelet says of its node when it registers it."""
+
+    name: str
+    address: str
+    version: str
+    runtime: str
+    """Container runtime as the node's status names it: `containerd://2.2.1`."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Beyond host name, system and architecture."""
+    taints: tuple[Obj, ...] = ()
+    annotations: dict[str, str] = field(default_factory=dict)
+    provider_id: str = ""
+
+
+def supervised(
+    distribution: str, config: dict[str, Any], name: str, address: str, version: str, *, server: bool
+) -> Looks:
+    """The node of k3s or RKE2, by the supervisor's settings."""
+    external = external_cloud(config)
+    labels: dict[str, str] = {}
+    if server:
+        labels["node-role.kubernetes.io/control-plane"] = "true"
+        labels["node-role.kubernetes.io/etcd"] = "true"
+    if not external:
+        labels["node.kubernetes.io/instance-type"] = labels["beta.kubernetes.io/instance-type"] = distribution
+    for item in split_list(config.get("node-label")):
+        key, _, value = item.partition("=")
+        labels[key] = value
+    taints: list[Obj] = [{"key": UNINITIALISED, "value": "true", "effect": "NoSchedule"}] if external else []
+    for item in split_list(config.get("node-taint")):
+        pair, _, effect = item.rpartition(":")
+        key, _, value = pair.partition("=")
+        taints.append({"key": key, "effect": effect, **({"value": value} if value else {})})
+    return Looks(
+        name,
+        address,
+        version,
+        "containerd://2.2.1-k3s1",
+        labels,
+        tuple(taints),
+        {"alpha.kubernetes.io/provided-node-ip": address} if config.get("node-ip") else {},
+        "" if external else f"{distribution}://{name}",
+    )
+
+
+def register(api: KubeApi, hardware: "Hardware", looks: Looks) -> None:
     """Creates the Node, or brings an existing one of that name up to date (a reboot)."""
+    name = looks.name
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": "amd64",
+        **looks.labels,
     }
-    if server:
-        labels["node-role.kubernetes.io/control-plane"] = "true"
-        labels["node-role.kubernetes.io/etcd"] = "true"
-    if not external_cloud(config):
-        labels["node.kubernetes.io/instance-type"] = labels["beta.kubernetes.io/instance-type"] = distribution
-    for item in split_list(config.get("node-label")):
-        key, _, value = item.partition("=")
-        labels[key] = value
-    taints: list[Obj] = [{"key": _NOT_READY, "effect": "NoSchedule"}]
-    if external_cloud(config):
-        taints.append({"key": UNINITIALISED, "value": "true", "effect": "NoSchedule"})
-    for item in split_list(config.get("node-taint")):
-        pair, _, effect = item.rpartition(":")
-        key, _, value = pair.partition("=")
-        taints.append({"key": key, "effect": effect, **({"value": value} if value else {})})
-    spec: Obj = {"taints": taints}
-    if not external_cloud(config):
-        spec["providerID"] = f"{distribution}://{name}"
-    annotations = {"alpha.kubernetes.io/provided-node-ip": address} if config.get("node-ip") else {}
+    spec: Obj = {"taints": [{"key": _NOT_READY, "effect": "NoSchedule"}, *looks.taints]}
+    if looks.provider_id:
+        spec["providerID"] = looks.provider_id
     found = api.find("nodes", "", name)
     if found is None:
         api.ensure(
@@ -100,28 +125,25 @@ def register(
                 "apiVersion": "v1",
                 "kind": "Node",
                 "spec": spec,
-                "metadata": {"name": name, "labels": labels, "annotations": annotations},
+                "metadata": {"name": name, "labels": labels, "annotations": dict(looks.annotations)},
             },
             "kubelet",
         )
     api.change(
         "nodes",
         ("", name),
-        lambda node: node.update(
-            status={**(node.get("status") or {}), **_status(hardware, name, address, version, distribution, node)}
-        ),
+        lambda node: node.update(status={**(node.get("status") or {}), **_status(hardware, looks, node)}),
     )
     _lease(api, name)
 
 
-def _status(hardware: "Hardware", name: str, address: str, version: str, distribution: str, node: Obj) -> Obj:
+def _status(hardware: "Hardware", looks: Looks, node: Obj) -> Obj:
     capacity = {
         "cpu": str(hardware.cores),
         "memory": f"{hardware.memory_mib * 1024}Ki",
         "pods": "110",
         "ephemeral-storage": "30Gi",
     }
-    containerd = "containerd://2.2.1-k3s1"
     now = now_text()
     before = {item["type"]: item for item in dig(node, "status", "conditions", default=[]) or []}
     conditions = [
@@ -147,7 +169,7 @@ def _status(hardware: "Hardware", name: str, address: str, version: str, distrib
         }
     )
     return {
-        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+        "addresses": [{"type": "InternalIP", "address": looks.address}, {"type": "Hostname", "address": looks.name}],
         "capacity": capacity,
         "allocatable": dict(capacity),
         "conditions": conditions,
@@ -155,10 +177,10 @@ def _status(hardware: "Hardware", name: str, address: str, version: str, distrib
         "nodeInfo": {
             "architecture": "amd64",
             "bootID": "",
-            "containerRuntimeVersion": containerd,
+            "containerRuntimeVersion": looks.runtime,
             "kernelVersion": "6.1.0-lab",
-            "kubeProxyVersion": version,
-            "kubeletVersion": version,
+            "kubeProxyVersion": looks.version,
+            "kubeletVersion": looks.version,
             "machineID": hashlib.sha256(hardware.uuid.lower().encode()).hexdigest()[:32],
             "operatingSystem": "linux",
             "osImage": "Debian GNU/Linux 12 (lab)",

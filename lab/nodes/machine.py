@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lab.nodes import cloud_init, programs, seed, units
 from lab.nodes.disk import Disk
 from lab.nodes.installer import InstallScript, ScriptFailed
+from lab.nodes.node_program import NodeProgram
 from lab.nodes.settings import Fault
 from lab.nodes.supervisor import Supervisor
 
@@ -73,7 +74,7 @@ class Machine:
         self.boot_id = ""
         self.agent = False
         self.addresses: list[str] = []
-        self.supervisor: Supervisor | None = None
+        self.program: NodeProgram | None = None
         self.cloud_init_state = "not started"
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[str] = set()
@@ -101,9 +102,9 @@ class Machine:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
         self._running.clear()
-        if self.supervisor is not None:
-            await self.supervisor.stop()
-            self.supervisor = None
+        if self.program is not None:
+            await self.program.stop()
+            self.program = None
         self.addresses = []
         self.world.save(self)
 
@@ -258,11 +259,11 @@ class Machine:
         distribution, version = programs.version_of(file.data)
         if not distribution:
             return await self._script(path, unit.name)
-        self.supervisor = Supervisor(self, distribution, version, arguments, unit.name)
+        self.program = Supervisor(self, distribution, version, arguments, unit.name)
         try:
-            return await self.supervisor.run()
+            return await self.program.run()
         finally:
-            await self.supervisor.stop()
+            await self.program.stop()
 
     async def _script(self, path: str, where: str) -> int:
         file = self.disk.read(path)
@@ -294,9 +295,7 @@ class Machine:
             }
         ]
         for position, mac in enumerate(self.hardware.macs):
-            listed = (
-                [] if position else [*self.addresses, *(self.supervisor.extra_addresses if self.supervisor else [])]
-            )
+            listed = [] if position else [*self.addresses, *(self.program.extra_addresses if self.program else [])]
             found.append(
                 {
                     "name": f"eth{position}" if position else self.disk.interface,
@@ -370,7 +369,7 @@ class Machine:
             "disk_id": hw.disk_id,
             "cloud_init": self.disk.cloud_init.get("status", self.cloud_init_state),
             "units": sorted(self._running),
-            "supervisor": self.supervisor.describe() if self.supervisor else None,
+            "program": self.program.describe() if self.program else None,
         }
         if full:
             data["hardware"] = {**hw.__dict__, "macs": list(hw.macs)}

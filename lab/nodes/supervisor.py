@@ -5,64 +5,40 @@ import ipaddress
 import re
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lab.kube.http import ApiHandler, Listener
-from lab.kube.objects import dig
+from lab.kube.http import ApiHandler
 from lab.kube.tls import server_context, serving_certificate
-from lab.nodes import flags, joining, kubelet, manifests, pod_network
+from lab.nodes import flags, joining, kubelet, manifests
+from lab.nodes.api_server import authentication_refusal
 from lab.nodes.authorities import from_disk, pair_fits
 from lab.nodes.authorities import generate as generate_authorities
 from lab.nodes.cluster import SimCluster
-from lab.nodes.kube_vip import KubeVip
+from lab.nodes.node_program import Fatal, NodeProgram, Port
 from lab.nodes.registration import Registration
+from lab.nodes.versions import minor
 
 if TYPE_CHECKING:
     from lab.nodes.machine import Machine
 
 
-class Fatal(Exception):
-    """The supervisor ends with this line in its journal."""
-
-
-def minor(version: str) -> int:
-    """Minor number of a version like `v1.36.5+k3s1`, 0 when it is none."""
-    match = re.match(r"v1\.(\d+)\.", version)
-    return int(match[1]) if match else 0
-
-
-class Supervisor:
+class Supervisor(NodeProgram):
     """One run of `<program> server|agent`, from start to exit."""
 
     def __init__(self, machine: "Machine", distribution: str, version: str, arguments: list[str], unit: str) -> None:
-        self.machine = machine
-        self.world = machine.world
-        self.distribution = distribution
-        self.version = version
-        self.role = arguments[0] if arguments else ""
+        super().__init__(machine, distribution, version, unit)
+        self._role = arguments[0] if arguments else ""
         self.arguments = arguments[1:]
-        self.unit = unit
         self.config: dict[str, Any] = {}
-        self.node_name = ""
-        self.cluster: SimCluster | None = None
-        self.context: ssl.SSLContext | None = None
-        self.sans: list[str] = []
-        self.handler: ApiHandler | None = None
         self.registration: Registration | None = None
-        self.vip: KubeVip | None = None
-        self.phase = "starting"
-        self._listeners: list[Listener] = []
-        self._evicted = asyncio.Event()
-        self._why_evicted = ""
 
     # what the outside sees
 
     @property
-    def extra_addresses(self) -> list[str]:
-        return [f"{self.vip.address}/32"] if self.vip is not None and self.vip.holds else []
+    def role(self) -> str:
+        return self._role
 
     @property
     def config_path(self) -> str:
@@ -72,25 +48,9 @@ class Supervisor:
     def data(self) -> str:
         return f"/var/lib/rancher/{self.distribution}"
 
-    def describe(self) -> dict[str, Any]:
-        return {
-            "program": self.distribution,
-            "version": self.version,
-            "role": self.role,
-            "phase": self.phase,
-            "node": self.node_name,
-            "cluster": self.cluster.id if self.cluster else None,
-            "vip": bool(self.vip and self.vip.holds),
-        }
-
     def log(self, line: str, level: str = "info") -> None:
         quoted = line.replace('"', '\\"')
         self.machine.disk.log(self.unit, f'{self.distribution}[1]: level={level} msg="{quoted}"')
-
-    def evict(self, why: str) -> None:
-        """Ends the server: its etcd member was removed."""
-        self._why_evicted = why
-        self._evicted.set()
 
     # running
 
@@ -111,25 +71,6 @@ class Supervisor:
         except (Fatal, joining.JoinRefused) as fatal:
             self.log(str(fatal), "fatal")
             return 1
-
-    async def stop(self) -> None:
-        """Takes everything of this run away at once."""
-        self.phase = "stopped"
-        if self.vip is not None:
-            await self.vip.stop()
-            self.vip = None
-        if self.handler is not None:
-            self.handler.stop.set()
-        for listener in self._listeners:
-            await listener.stop()
-        self._listeners.clear()
-        if self.cluster is not None:
-            if self.cluster.agents.get(self.node_name) is self:
-                del self.cluster.agents[self.node_name]
-                self.cluster.beats(self.node_name)
-            self.cluster.learner_fails(self.machine.disk.id)
-            if self.cluster.running.get(self.machine.disk.id) is self:
-                await self.cluster.server_stops(self)
 
     def _read_config(self) -> None:
         if self.role not in ("server", "agent"):
@@ -194,7 +135,7 @@ class Supervisor:
         self._serve_certificate(cluster)
         await asyncio.sleep(self.world.timing.api)
         disk.datastore, disk.member = cluster.id, True
-        await self._listen(cluster)
+        await self._serve(cluster)
         cluster.server_starts(self)
         self.world.save(self.machine)
         self.log(f"Kube API server is now running; {self.distribution} is up and running")
@@ -246,42 +187,8 @@ class Supervisor:
                 inside = rest.split(":")[0]
                 if inside and (path == inside or path.startswith(inside.rstrip("/") + "/")):
                     seen = host.rstrip("/") + path[len(inside.rstrip("/")) :]
-        file = self.machine.disk.read(seen)
-        if file is None:
-            raise Fatal(
-                f"kube-apiserver exited: failed to read authentication configuration: open {path}: no such file "
-                "or directory"
-            )
-        try:
-            content = yaml.safe_load(file.text)
-        except yaml.YAMLError as error:
-            raise Fatal(f"kube-apiserver exited: failed to decode authentication configuration: {error}") from error
-        versions = ["apiserver.config.k8s.io/v1beta1"] if minor(self.version) >= 30 else []
-        if minor(self.version) >= 34:
-            versions.append("apiserver.config.k8s.io/v1")
-        if (
-            not isinstance(content, dict)
-            or content.get("kind") != "AuthenticationConfiguration"
-            or content.get("apiVersion") not in versions
-        ):
-            raise Fatal(
-                "kube-apiserver exited: failed to decode authentication configuration: no kind "
-                f"{(content or {}).get('kind')!r} is registered for version {(content or {}).get('apiVersion')!r}"
-                if isinstance(content, dict)
-                else "kube-apiserver exited: couldn't get version/kind"
-            )
-        if unknown := sorted(set(content) - {"apiVersion", "kind", "jwt", "anonymous"}):
-            raise Fatal(f'kube-apiserver exited: strict decoding error: unknown field "{unknown[0]}"')
-        issuers = content.get("jwt") or []
-        if not isinstance(issuers, list):
-            raise Fatal("kube-apiserver exited: cannot unmarshal into AuthenticationConfiguration.jwt")
-        for position, item in enumerate(issuers):
-            url = str(dig(item, "issuer", "url", default=""))
-            if not url.startswith("https://"):
-                raise Fatal(
-                    f'kube-apiserver exited: jwt[{position}].issuer.url: Invalid value: "{url}": URL scheme must '
-                    "be https"
-                )
+        if refusal := authentication_refusal(self.machine.disk.read(seen), path, minor(self.version)):
+            raise Fatal(f"kube-apiserver exited: {refusal}")
 
     def _check_settled(self, cluster: SimCluster) -> None:
         if minor(self.version) < minor(cluster.api.version) - 1:
@@ -347,7 +254,7 @@ class Supervisor:
         except (ValueError, ssl.SSLError) as error:
             raise Fatal(f"failed to load server certificate authority: {error}") from error
 
-    async def _listen(self, cluster: SimCluster) -> None:
+    async def _serve(self, cluster: SimCluster) -> None:
         if self.context is None:
             raise Fatal("no serving certificate")
         self.registration = Registration(cluster)
@@ -358,33 +265,22 @@ class Supervisor:
             self.registration if self.distribution == "k3s" else None,
             lambda: cluster.trouble,
         )
-        try:
-            for host, port, answer in self.ports(self.machine.address):
-                listener = Listener(host, port, answer, self.context)
-                await listener.start()
-                self._listeners.append(listener)
-        except OSError as error:
-            raise Fatal(f"listen tcp {self.machine.address}: {error.strerror or error}") from error
+        await self._listen(self.ports(self.machine.address))
 
-    def ports(self, host: str) -> list[tuple[str, int, Callable[..., Awaitable[Any]]]]:
-        """What this server answers at an address: the API, and with RKE2 the supervisor's own port."""
-        if self.handler is None or self.registration is None:
+    def ports(self, host: str) -> list[Port]:
+        """The API, and with RKE2 the supervisor's own port."""
+        if self.handler is None or self.registration is None or self.context is None:
             return []
-        found: list[tuple[str, int, Callable[..., Awaitable[Any]]]] = [(host, 6443, self.handler)]
+        found: list[Port] = [(host, 6443, self.handler, self.context)]
         if self.distribution == "rke2":
-            found.append((host, 9345, self.registration.only))
+            found.append((host, 9345, self.registration.only, self.context))
         return found
 
     def _start_static_pods(self, cluster: SimCluster) -> None:
         for name, file in self.machine.disk.below(f"{self.data}/agent/pod-manifests").items():
             if not name.endswith((".yaml", ".yml", ".json")):
                 continue
-            vip, problem = KubeVip.from_manifest(self, cluster, file.text)
-            if problem:
-                self.log(f"static pod {name}: {problem}", "error")
-            if vip is not None:
-                self.vip = vip
-                vip.start()
+            self._start_kube_vip(cluster, name, file.text)
 
     async def _agent(self) -> None:
         if not self.config.get("token"):
@@ -402,42 +298,8 @@ class Supervisor:
         if self.address not in [item.split("/")[0] for item in self.machine.addresses]:
             self.log(f'kubelet: node IP: "{self.address}" not found in the host\'s network interfaces', "error")
         elif not self.machine.fault.kubelet_stuck:
-            await self._keep_node(cluster)
+            looks = kubelet.supervised(
+                self.distribution, self.config, self.node_name, self.address, self.version, server=self.role == "server"
+            )
+            await self._keep_node(cluster, looks, True if self.role == "server" and cluster.joinable else None)
         await self._evicted.wait()
-
-    async def _keep_node(self, cluster: SimCluster) -> None:
-        while cluster.trouble:
-            await self._pause(self.world.timing.tick)
-        name = self.node_name
-        kubelet.register(
-            cluster.api,
-            self.machine.hardware,
-            name,
-            self.address,
-            self.version,
-            self.distribution,
-            self.role == "server",
-            self.config,
-        )
-        cluster.agents[name] = self
-        cluster.beats(name)
-        self.log(f"Node {name} registered")
-        await self._pause(self.world.timing.ready)
-        voter = True if self.role == "server" and cluster.joinable else None
-        last = asyncio.get_running_loop().time()
-        while not self._evicted.is_set():
-            if not cluster.trouble and cluster.api.find("nodes", "", name) is not None:
-                trouble = "held by a fault rule" if self.machine.fault.never_ready else pod_network.ready(cluster)
-                kubelet.set_ready(cluster.api, name, trouble, voter)
-                now = asyncio.get_running_loop().time()
-                if now - last >= self.world.timing.heartbeat:
-                    last = now
-                    kubelet.beat(cluster.api, name)
-            cluster.beats(name)
-            await self._pause(self.world.timing.tick * 2)
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._evicted.wait(), seconds)
-        except TimeoutError:
-            return

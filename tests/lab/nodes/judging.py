@@ -134,8 +134,8 @@ async def _gone_after_reboot(lab: Simulated, row: Mutation, machine: Machine, ho
     lab.world.power_on(lab.hardware(machine, None))
 
     async def back() -> bool:
-        supervisor = simulated.supervisor
+        program = simulated.program
         await asyncio.sleep(0)
-        return supervisor is not None and supervisor.phase == "running"
+        return program is not None and program.phase == "running"
 
     return not await _within(back)

@@ -81,7 +81,7 @@ async def test_the_virtual_ip_moves_when_its_server_loses_power(make: Callable[.
     machines = [lab.server(1), lab.server(2), lab.server(3)]
     for machine in machines:
         await eventually(partial(lab.ready, machine))
-    holder = next(m for m in machines if lab.world.machines[m.vmid].supervisor.vip.holds)  # type: ignore[union-attr]
+    holder = next(m for m in machines if lab.world.machines[m.vmid].program.vip.holds)  # type: ignore[union-attr]
     await lab.world.power_off(holder.vmid)
     await eventually(lambda: lab.get("/api/v1/nodes"))
     cluster = next(iter(lab.world.clusters.values()))
