@@ -4,8 +4,11 @@ import ssl
 
 import httpx
 
+NO_ANSWER = (httpx.HTTPError, ssl.SSLError)
+"""What a call without an answer raises. httpx lets an alert that comes while it reads through as it is (TLS 1.3)."""
 
-def tls_failure(error: httpx.HTTPError, server: str) -> str | None:
+
+def tls_failure(error: httpx.HTTPError | ssl.SSLError, server: str) -> str | None:
     """What went wrong in the TLS conversation with `server`, in words for people; None when it was not TLS."""
     cause: BaseException | None = error
     while cause is not None:

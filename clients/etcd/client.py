@@ -14,10 +14,10 @@ from clients.etcd import shapes
 from clients.etcd.errors import Refused, TlsMismatch, Unreachable
 from clients.etcd.shapes import Alarm, Health, Json, Member, Status
 from clients.kubernetes.identity import Identity
-from clients.tls_failure import tls_failure
+from clients.tls_failure import NO_ANSWER, tls_failure
 
 CLIENT_PORT = 2379
-_VERDICT = 1.0
+_VERDICT = 3.0
 """Seconds in which a server that refuses our certificate says so."""
 
 
@@ -93,7 +93,7 @@ class EtcdClient:
         """Whether the server can answer a read that needs the majority. A bad health is an answer, not an error."""
         try:
             answer = await self._http.get(f"{self.server}/health")
-        except httpx.HTTPError as error:
+        except NO_ANSWER as error:
             raise await self._silence(error) from error
         try:
             said = answer.json()
@@ -174,7 +174,7 @@ class EtcdClient:
     async def _call(self, path: str, body: Json) -> Json:
         try:
             answer = await self._http.post(self.server + path, content=json.dumps(body))
-        except httpx.HTTPError as error:
+        except NO_ANSWER as error:
             raise await self._silence(error) from error
         if answer.status_code >= 400:
             raise _refusal(answer)
@@ -183,9 +183,9 @@ class EtcdClient:
         except ValueError:
             raise Refused(answer.status_code, "the answer is not etcd's") from None
 
-    async def _silence(self, error: httpx.HTTPError) -> Unreachable | TlsMismatch:
+    async def _silence(self, error: httpx.HTTPError | ssl.SSLError) -> Unreachable | TlsMismatch:
         failed = tls_failure(error, self.server)
-        if failed is None and isinstance(error, httpx.ReadError):
+        if failed is None and isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
             failed = await self._refused_certificate()
         if failed is not None:
             return TlsMismatch(failed)

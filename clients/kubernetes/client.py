@@ -1,6 +1,7 @@
 """One API server, spoken to in JSON."""
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -10,7 +11,7 @@ import httpx
 from clients.crossings import UNWATCHED, Crossing
 from clients.kubernetes.errors import ApiError, TlsMismatch, Unreachable
 from clients.kubernetes.identity import Identity
-from clients.tls_failure import tls_failure
+from clients.tls_failure import NO_ANSWER, tls_failure
 
 Json = dict[str, Any]
 
@@ -123,7 +124,7 @@ class KubernetesClient:
                 async for line in answer.aiter_lines():
                     if line.strip():
                         yield json.loads(line)
-        except httpx.HTTPError as error:
+        except NO_ANSWER as error:
             raise _translate(error, self.server) from error
 
     def _extensions(self) -> dict[str, str]:
@@ -152,7 +153,7 @@ class KubernetesClient:
                 headers={"Content-Type": content_type} if body is not None else None,
                 extensions=self._extensions(),
             )
-        except httpx.HTTPError as error:
+        except NO_ANSWER as error:
             raise _translate(error, self.server) from error
         if mutating:
             self._crossing.after(name)
@@ -178,7 +179,7 @@ def _refusal(answer: httpx.Response) -> ApiError:
         return ApiError(answer.status_code, answer.reason_phrase, answer.text[:300])
 
 
-def _translate(error: httpx.HTTPError, server: str) -> Unreachable | TlsMismatch:
+def _translate(error: httpx.HTTPError | ssl.SSLError, server: str) -> Unreachable | TlsMismatch:
     failed = tls_failure(error, server)
     if failed is not None:
         return TlsMismatch(failed)
