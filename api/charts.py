@@ -2,10 +2,11 @@
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from api.access import NeedsCharts, NeedsSession, Right, SignedIn, not_found, own_site
+from api.access import NeedsCharts, NeedsSession, Right, SignedIn, own_site
 from api.models.charts import Chart, ChartList, ChartPull, WantedChart
 from api.models.problems import Violation
 from api.problems import Conflicting, Invalid, Malformed
+from api.problems import NotFound as NoSuchThing
 from api.services import Services
 from clients.charts import LARGEST, ChartArchive, ChartRefused, NotAChart, fetch, read_archive
 from domain.charts import KeptChart
@@ -91,12 +92,17 @@ async def remove_chart(name: str, version: str, caller: SignedIn = Depends(Needs
     try:
         await caller.services.store.charts.remove(name, version)
     except NotFound:
-        raise not_found() from None
+        raise NoSuchThing(
+            ErrorCode.NOT_FOUND, f"The cache has no chart {name} {version}.", "See what it has: trilithon chart list."
+        ) from None
     except InUse as error:
         using = len(used_by(_named(name, version, caller), await caller.services.store.clusters.all_living()))
         # How many, not which: the person may not see them all.
+        by = "1 cluster" if using == 1 else f"{using} clusters"
         raise Conflicting(
-            ErrorCode.IN_USE, f"Chart {name} {version} is needed by {using} clusters.", "Delete these first."
+            ErrorCode.IN_USE,
+            f"The chart {name} {version} is needed by {by}, and stays.",
+            "It can be deleted when they are gone.",
         ) from error
     await _record(caller, "chart.remove", name, version, {})
     return Response(status_code=204)

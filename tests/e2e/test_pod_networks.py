@@ -43,4 +43,4 @@ def test_the_cache_is_filled_from_the_command_line(platform: Trilithon) -> None:
     pulled = platform.run("chart", "pull", "cilium", "--repository", repository)
     assert "chart/cilium-1.19.6 kept" in pulled.stdout
     assert "cilium" in platform.run("chart", "list").stdout
-    platform.run("chart", "remove", "cilium", "1.19.6")
+    platform.run("chart", "delete", "cilium", "1.19.6", "--yes")
