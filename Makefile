@@ -8,9 +8,12 @@ UI_SOURCES := $(shell find ui/src ui/index.html ui/package.json ui/vite.config.t
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .cache/system .venv/ready .venv-lab/ready ui/dist/index.html ## install what is missing (packages of the system only as root; otherwise they are named)
+setup: .cache/system-up .cache/system-tests programs ## install what is missing (packages of the system only as root; otherwise they are named)
 
-up: setup ## the platform and the simulated datacenter on this machine; Ctrl-C stops the platform
+# What `up` needs. System packages that only tests need are no condition of it.
+programs: .cache/system-up .venv/ready .venv-lab/ready ui/dist/index.html
+
+up: programs ## the platform and the simulated datacenter on this machine; Ctrl-C stops the platform
 	@exec $(BIN)/trilithon up --lab
 
 lint: .venv/ready ## style, types and the layers of the design
@@ -25,8 +28,8 @@ test: setup ## everything: lint and all tiers of tests, each within its time bud
 bench: setup ## measure speed against the budgets of docs/benchmarks.md; prints figures, asserts nothing
 	$(BIN)/python -m tests.perf
 
-.cache/system: .ci/system-packages
-	@.ci/system-packages && mkdir -p .cache && touch $@
+.cache/system-%: .ci/system-packages
+	@PYTHON=$(PYTHON) .ci/system-packages $* && mkdir -p .cache && touch $@
 
 .venv/ready: requirements.lock pyproject.toml
 	@echo "setting up Python packages in .venv"
@@ -49,4 +52,4 @@ ui/node_modules/.ready: ui/package-lock.json
 ui/dist/index.html: ui/node_modules/.ready $(UI_SOURCES)
 	@cd ui && npm run --silent build
 
-.PHONY: help setup up lint fmt test bench
+.PHONY: help setup programs up lint fmt test bench
