@@ -36,7 +36,7 @@ def main() -> None:
         platform.login()
         for name in ("cilium", "proxmox-cloud-controller-manager"):
             platform.run("chart", "pull", name, "--repository", f"{platform.lab['artifacts']}/charts")
-        page.get_by_role("link", name="Charts", exact=True).click()
+        page.goto(f"{platform.url}/charts")
         expect(page.get_by_role("button", name="Delete cilium 1.19.6")).to_be_visible()
         picture(page, "charts")
         browser.close()

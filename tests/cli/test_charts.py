@@ -26,7 +26,6 @@ from store import SecretKey, Store, migrate, open_store, scrypt_hash
 from tests.api.test_jobs import served
 from tests.api.world import EngineDouble, World
 from tests.clients.charts.test_repository import packed
-from tests.domain.builders import spec
 from tests.store.builders import site as a_site
 from tests.store.builders import spec
 
