@@ -18,7 +18,8 @@ class Evidence(Payload):
     `agent` is None while the guest agent has not answered; `cloud_init` is the `status` word of
     `cloud-init status --format json` (`running`, `done`, `error`, ...), `cloud_init_errors` its own error texts.
     `journal` holds the last lines of the distribution's units, newest last. `api` is what the probe of the API address
-    met: empty when it answered, otherwise the error's text.
+    met: empty when it answered, otherwise the error's text. `virtual_ip` is what the probe of the virtual IP met while
+    this machine's own API server answered, empty in every other case; `kube_vip` then holds kube-vip's last words.
     """
 
     powered_on: bool | None = None
@@ -28,6 +29,8 @@ class Evidence(Payload):
     log: tuple[str, ...] = ()
     journal: tuple[str, ...] = ()
     api: str = ""
+    virtual_ip: str = ""
+    kube_vip: tuple[str, ...] = ()
 
 
 class Diagnosis(Payload):
@@ -206,6 +209,8 @@ def diagnose(evidence: Evidence, waited: float) -> Diagnosis:
     """
     if evidence.powered_on is False:
         return Diagnosis(final=False, text="The VM is powered off. It is started again with the next try.")
+    if evidence.virtual_ip:
+        return _silent_virtual_ip(evidence)
     lines = [mask(line) for line in (*evidence.cloud_init_errors, *evidence.journal, *evidence.log) if line.strip()]
     for text in _KNOWN:
         found = _last(lines, text.pattern)
@@ -227,6 +232,22 @@ def diagnose(evidence: Evidence, waited: float) -> Diagnosis:
     api = f" The API address: {evidence.api}." if evidence.api else ""
     return Diagnosis(
         final=False, text=f"The machine is up ({state}) and has not joined after {waited:.0f} s.{api}{last}"
+    )
+
+
+def _silent_virtual_ip(evidence: Evidence) -> Diagnosis:
+    """Everything on the machine waits for the virtual IP then, and blames the network for it."""
+    words = [mask(line) for line in evidence.kube_vip if line.strip()]
+    said = (
+        f"kube-vip says there: {words[-1]}"
+        if words
+        else "kube-vip has said nothing there: is its image in the template, and its role given (`journalctl -u "
+        "trilithon-kube-vip-role`)?"
+    )
+    return Diagnosis(
+        final=False,
+        text="The machine's own API server answers, and nobody holds the cluster's virtual IP, through which every "
+        f"node registers: {evidence.virtual_ip}. {said}",
     )
 
 

@@ -286,7 +286,22 @@ class KubernetesActivities(Joining):
         site = await self._store.sites.get(cluster.site_id)
         current = await self._store.machines.get(machine.id)
         client = await self._connect(site)
-        return await gather(client, current, cluster.spec.distribution, met)
+        silent = await self._silent_virtual_ip(cluster, current)
+        return await gather(client, current, cluster.spec.distribution, met, silent)
+
+    async def _silent_virtual_ip(self, cluster: Cluster, machine: Machine) -> str:
+        """What a probe of the virtual IP meets while this server's own API answers; empty where that is not so."""
+        if not machine.is_server:
+            return ""
+        try:
+            await (await self._reach.at(cluster, machine.address)).livez()
+        except KubernetesError:
+            return ""
+        try:
+            await (await self._reach.through_endpoint(cluster)).livez()
+        except KubernetesError as error:
+            return str(error)
+        return ""
 
     async def _network_trouble(self, cluster: Cluster, client: KubernetesClient) -> str:
         """Why the pod network that we installed is not ready; kept as its condition. Empty where nothing is wrong."""

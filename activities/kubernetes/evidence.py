@@ -24,8 +24,13 @@ _UNITS: dict[tuple[Distribution, bool], tuple[str, ...]] = {
     (Distribution.KUBEADM, False): _KUBEADM,
 }
 
+_KUBE_VIP = "ls -t /var/log/pods/kube-system_kube-vip-*/kube-vip/*.log | head -n 1 | xargs tail -n 5"
+"""The end of kube-vip's newest log: the container runtime keeps one for each of its starts."""
 
-async def gather(client: ProxmoxClient, machine: Machine, distribution: Distribution, api: str) -> Evidence:
+
+async def gather(
+    client: ProxmoxClient, machine: Machine, distribution: Distribution, api: str, virtual_ip: str = ""
+) -> Evidence:
     """Evidence about one machine. Whatever cannot be learned stays unknown; never raises for that.
 
     Args:
@@ -33,6 +38,7 @@ async def gather(client: ProxmoxClient, machine: Machine, distribution: Distribu
         machine: the machine; it must have been placed.
         distribution: which units' journals to read.
         api: what our probe of the API address met; empty when it answered.
+        virtual_ip: what our probe of the virtual IP met while this machine's own API server answered; else empty.
     """
     base = f"/nodes/{machine.node}/qemu/{machine.vmid}"
     powered = None
@@ -43,13 +49,14 @@ async def gather(client: ProxmoxClient, machine: Machine, distribution: Distribu
     try:
         await client.post(f"{base}/agent/ping")
     except ProxmoxError:
-        return Evidence(powered_on=powered, agent=False, api=api)
+        return Evidence(powered_on=powered, agent=False, api=api, virtual_ip=virtual_ip)
     status = await _run(client, base, "cloud-init", "status", "--format", "json")
     log = await _run(client, base, "tail", "-n", "12", "/var/log/cloud-init-output.log")
     journal: list[str] = []
     for unit in _UNITS[distribution, machine.is_server]:
         text = await _run(client, base, "journalctl", "-u", unit, "-n", "12", "--no-pager", "-o", "cat")
         journal += text.splitlines()
+    kube_vip = await _run(client, base, "sh", "-c", _KUBE_VIP) if virtual_ip else ""
     word, errors = _cloud_init(status)
     return Evidence(
         powered_on=powered,
@@ -59,6 +66,8 @@ async def gather(client: ProxmoxClient, machine: Machine, distribution: Distribu
         log=tuple(log.splitlines()),
         journal=tuple(journal),
         api=api,
+        virtual_ip=virtual_ip,
+        kube_vip=tuple(kube_vip.splitlines()),
     )
 
 

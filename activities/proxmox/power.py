@@ -5,7 +5,9 @@ from temporalio import activity
 from activities.proxmox.acting import AWAY_PAUSE, DONE, Acting, MachineScene, after_task, effect, waiting
 from activities.proxmox.presence import Sight, State, look
 from activities.proxmox.sizing import ours
+from clients.neighbours import answering_port
 from clients.proxmox import Failed, NotThere
+from domain.clusters import Mark
 from domain.contracts import activities as names
 from domain.contracts.activities import Handle, MachineRef
 from domain.machines import Phase
@@ -19,7 +21,7 @@ class Power(Acting):
     async def start_machine(self, ref: MachineRef) -> Handle:
         """Powers the machine on.
 
-        Effect: the VM runs.
+        Effect: the VM runs. Nothing while its address, or the virtual IP before its first server, is somebody else's.
         Key: the machine's VM.
         Done-when: the VM runs.
         Final: the VM is gone.
@@ -31,6 +33,9 @@ class Power(Acting):
         if sight.running:
             await self._reach(scene, Phase.STARTED)
             return DONE
+        neighbour = await _neighbour(scene)
+        if neighbour:
+            return waiting(neighbour, AWAY_PAUSE)
         running = await self._before_task(scene, sight)
         if running is not None:
             return running
@@ -110,3 +115,24 @@ class Power(Acting):
         scene = await self._take(ref)
         await self._reach(scene, Phase.DELETING)
         return scene
+
+
+async def _neighbour(scene: MachineScene) -> str:
+    """Who has an address that this machine is to bring up; empty when nobody shows.
+
+    Two hosts with one address are the hardest fault to see afterwards: each seems to work now and then.
+    """
+    machine, cluster = scene.machine, scene.cluster
+    if machine.phase.reached(Phase.STARTED):
+        return ""  # what answers there is perhaps itself, a moment ago
+    asked = {machine.address: f"the address of {machine.name}"}
+    if machine.initialiser and Mark.API_ANSWERS not in cluster.marks:
+        asked[cluster.spec.endpoint] = f"the virtual IP of {cluster.name}"
+    for address, what in asked.items():
+        port = await answering_port(address)
+        if port is not None:
+            return (
+                f"{address} is to be {what}, and another device takes connections there (port {port}). Nothing was "
+                "powered on. Take the address from that device; or delete this cluster and give it other addresses."
+            )
+    return ""

@@ -122,3 +122,21 @@ def test_secrets_in_log_lines_are_masked(secret: str) -> None:
 
 def test_long_lines_are_cut() -> None:
     assert len(mask("x" * 5000)) == 300
+
+
+def test_a_silent_virtual_ip_is_told_before_what_the_machine_blames_for_it() -> None:
+    blamed = "error: Post https://192.0.2.50:6443/api/v1: dial tcp 192.0.2.50:6443: connect: no route to host"
+    given = Evidence(
+        powered_on=True,
+        agent=True,
+        journal=(blamed,),
+        virtual_ip="https://192.0.2.50:6443 does not answer: All connection attempts failed",
+        kube_vip=("... no such interface ens9",),
+    )
+    finding = diagnose(given, 600)
+    assert not finding.final
+    assert "nobody holds the cluster's virtual IP" in finding.text
+    assert "https://192.0.2.50:6443 does not answer" in finding.text
+    assert "kube-vip says there: ... no such interface ens9" in finding.text
+    mute = diagnose(given.model_copy(update={"kube_vip": ()}), 600)
+    assert "has said nothing there: is its image in the template" in mute.text

@@ -2,6 +2,9 @@
 
 import base64
 
+import pytest
+
+from activities.proxmox import power
 from domain.contracts.activities import Handle
 from domain.machines import Phase
 from tests.activities.proxmox.conftest import Build, World
@@ -54,6 +57,30 @@ async def test_everything_done_is_seen_done_and_not_done_again(world: World) -> 
     calls = world.datacenter.calls(mark)
     await world.clear()
     assert world.datacenter.calls(mark) == calls
+
+
+async def test_nothing_is_powered_on_over_somebody_elses_address(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    (machine,) = world.machines
+    endpoint, there = (await world.store.clusters.get(machine.cluster_id)).spec.endpoint, set[str]()
+
+    async def answering(address: str) -> int | None:
+        return 22 if address in there else None
+
+    monkeypatch.setattr(power, "answering_port", answering)
+    await world.groundwork()
+    await world.create(machine, up_to="attach_seed")
+    for address, what in ((machine.address, f"address of {machine.name}"), (endpoint, "virtual IP of edge")):
+        there.add(address)
+        handle = await world.activities.start_machine(world.of(machine))
+        assert not handle.done
+        assert handle.waiting_for.startswith(f"{address} is to be the {what}, and another device takes connections")
+        vm = world.datacenter.vm(machine.vmid)
+        assert vm is not None
+        assert vm["status"] == "stopped"
+        there.remove(address)
+    await world.drive(world.activities.start_machine, world.of(machine))
+    there |= {machine.address, endpoint}  # our own machine answers now
+    assert (await world.activities.start_machine(world.of(machine))).done
 
 
 async def test_two_servers_and_workers_stand_apart_by_role(build: Build) -> None:
