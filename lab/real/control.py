@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any
 
 from aiohttp import web
 
+from lab.real.faults import rules_of
 from lab.real.forwards import Forwards
 from lab.real.machine import Hardware, Machine
 from lab.real.network import NetworkFailed
@@ -41,6 +43,9 @@ class Control:
                 web.get("/faults", self.faults),
                 web.post("/faults", self.set_faults),
                 web.delete("/faults", self.clear_faults),
+                web.get("/strangers", self.strangers),
+                web.post("/strangers", self.stranger),
+                web.delete("/strangers", self.remove_strangers),
                 web.get("/forwards", self.forwards),
                 web.put("/forwards", self.forward),
                 web.delete("/forwards/{outside}", self.close_forward),
@@ -129,20 +134,29 @@ class Control:
         )
 
     async def faults(self, _: web.Request) -> web.Response:
-        return web.json_response([{"name": name, "never_agent": True} for name in sorted(self._world.never_agent)])
+        return web.json_response([asdict(rule) for rule in self._world.faults.rules])
 
     async def set_faults(self, request: web.Request) -> web.Response:
-        """Only `never_agent` by name: everything else is done to a real machine by what is run in it."""
-        body = await _body(request)
-        for rule in body if isinstance(body, list) else [body]:
-            if set(rule) != {"name", "never_agent"}:
-                raise ValueError("real machines know the fault never_agent only; break them through the agent's exec")
-            (self._world.never_agent.add if rule["never_agent"] else self._world.never_agent.discard)(str(rule["name"]))
-        return web.json_response({})
+        """Adds rules of lab/real/faults.py; the others stay."""
+        self._world.faults.rules += rules_of(await _body(request))
+        return await self.faults(request)
 
     async def clear_faults(self, _: web.Request) -> web.Response:
-        self._world.never_agent.clear()
-        return web.json_response({})
+        self._world.faults.rules.clear()
+        return web.json_response([])
+
+    async def strangers(self, _: web.Request) -> web.Response:
+        return web.json_response(sorted(self._world.strangers.addresses))
+
+    async def stranger(self, request: web.Request) -> web.Response:
+        """Somebody else's machine on a bridge: {"address": "172.30.70.51", "port": 22, "bridge": "vmbr0"}."""
+        body = await _body(request)
+        await self._world.strangers.add(str(body["address"]), int(body["port"]), body.get("bridge", "vmbr0"))
+        return await self.strangers(request)
+
+    async def remove_strangers(self, _: web.Request) -> web.Response:
+        await self._world.strangers.clear()
+        return web.json_response([])
 
     async def forwards(self, _: web.Request) -> web.Response:
         return web.json_response(self._forwards.describe())

@@ -14,6 +14,7 @@ from typing import Any
 
 from lab.real import cgroups, network, packages, seed
 from lab.real.disk import Disk
+from lab.real.faults import Faults
 
 SHUTDOWN_SECONDS = 60.0
 """How long a guest may take to power itself off before the plug is pulled."""
@@ -77,14 +78,14 @@ class Machine:
         disk: Disk,
         plug: Callable[[Hardware], str],
         unplug: Callable[[int], None],
-        never_agent: Callable[["Machine"], bool],
+        faults: Faults,
     ) -> None:
         self.hardware = hardware
         self.disk = disk
         self.boot_id = ""
         self.seed_trouble = ""
         self.console = disk.folder / "console.log"
-        self._plug, self._unplug, self._never_agent = plug, unplug, never_agent
+        self._plug, self._unplug, self._faults = plug, unplug, faults
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._cut = False
@@ -103,7 +104,9 @@ class Machine:
     def agent(self) -> bool:
         """True while the guest agent's unit runs in the machine."""
         pid = self.init()
-        return pid is not None and not self._never_agent(self) and Path(f"/proc/{pid}/root/run/qemu-ga").is_dir()
+        if pid is None or self._faults.never_agent(self.hardware.name):
+            return False
+        return Path(f"/proc/{pid}/root/run/qemu-ga").is_dir()
 
     def init(self) -> int | None:
         """Number of the machine's first process, None while there is none."""
@@ -115,7 +118,7 @@ class Machine:
         """Boots; returns the boot's id.
 
         Raises:
-            ValueError: it has power already.
+            ValueError: it has power already, or a fault rule finds nothing to change in it.
         """
         if self.on:
             raise ValueError("the machine has power already")
@@ -130,6 +133,7 @@ class Machine:
 
     def _prepare(self) -> None:
         self.seed_trouble = seed.place(self.disk.root, self.hardware.iso)
+        self._faults.hurt(self.hardware.name, self.disk.root)
         dmi = self.disk.root / "var/lib/lab/dmi"
         dmi.mkdir(parents=True, exist_ok=True)
         for name, value in (

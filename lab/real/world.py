@@ -8,10 +8,12 @@ from typing import Any
 
 from lab.real import inotify
 from lab.real.disk import Disk
+from lab.real.faults import Faults
 from lab.real.layout import Layout
 from lab.real.machine import Hardware, Machine
 from lab.real.network import Network
 from lab.real.stock import Stock
+from lab.real.strangers import Strangers
 
 
 class World:
@@ -21,7 +23,8 @@ class World:
         self.layout = layout
         self.network = Network(layout)
         self.machines: dict[int, Machine] = {}
-        self.never_agent: set[str] = set()
+        self.faults = Faults()
+        self.strangers = Strangers(self.network)
         self._stock, self._disks, self._proc = stock, disks, proc
         self._locks: dict[int, asyncio.Lock] = {}
 
@@ -46,9 +49,7 @@ class World:
             machine = None
         if machine is None:
             disk = await asyncio.to_thread(Disk, self._disks / hardware.disk_id, self._stock, hardware.version)
-            machine = Machine(
-                hardware, disk, self._plug, self.network.unplug, lambda one: one.hardware.name in self.never_agent
-            )
+            machine = Machine(hardware, disk, self._plug, self.network.unplug, self.faults)
             self.machines[hardware.vmid] = machine
         return await machine.power_on(hardware)
 
@@ -81,7 +82,8 @@ class World:
     async def reset(self) -> None:
         """Cuts every machine's power and removes every disk."""
         await asyncio.gather(*(self.destroy(vmid) for vmid in list(self.machines)))
-        self.never_agent.clear()
+        self.faults.rules.clear()
+        await self.strangers.clear()
 
     async def close(self) -> None:
         """Leaves nothing behind."""

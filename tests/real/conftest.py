@@ -7,7 +7,8 @@ import pytest
 
 from lab.programs.needs import missing_for_nodes
 from lab.real.layout import cache_folder
-from tests.real.running import RealTrilithon, machine_state
+from tests.real.hurt import RealWatched
+from tests.real.running import ended_with_us, machine_state
 
 
 @pytest.fixture(scope="session")
@@ -19,16 +20,17 @@ def able() -> None:
 
 
 @pytest.fixture(scope="session")
-def platform(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealTrilithon]:
+def platform(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealWatched]:
     """Signed in as the administrator. Its end is the end of everything, and the machine is as it was before."""
     before = machine_state()
-    running = RealTrilithon(tmp_path_factory.mktemp("real"))
-    try:
-        running.start()
-        running.login()
-        yield running
-    finally:
-        running.end()
+    running = RealWatched(tmp_path_factory.mktemp("real"))
+    with ended_with_us(running.data):
+        try:
+            running.start()
+            running.login()
+            yield running
+        finally:
+            running.end()
     assert before.changes(machine_state()) == []
     assert not (cache_folder() / "disks").exists()
     log = (running.data / "lab" / "nodes.log").read_text()

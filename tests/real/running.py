@@ -1,14 +1,16 @@
 """A whole Trilithon on real nodes, driven only as a user would; and the ways to hurt what lies around it."""
 
+import contextlib
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import yaml
 
 from cli import laboratory
 from lab.real.lock import DEFAULT, MachineLock
@@ -82,6 +84,17 @@ class RealTrilithon(Trilithon):
         """What `kubectl get` lists."""
         return list(json.loads(self.kubectl(kubeconfig, "get", *what, "-o", "json"))["items"])
 
+    def api(self, path: str) -> Any:
+        """What the pages get: one read of the HTTP API, in the session of the command line."""
+        session = yaml.safe_load((self.folder / "config" / "sessions.yaml").read_text())["default"]
+        address = f"{self.url}/api/v1{path}"
+        answer = httpx.get(address, cookies=session["cookies"], timeout=30, trust_env=False)
+        answer.raise_for_status()
+        return answer.json()
+
+    def cluster(self, name: str, namespace: str = "clusters") -> dict[str, Any]:
+        return dict(self.api(f"/clusters/{namespace}/{name}"))
+
     def available(self, name: str, limit: int = 300) -> float:
         """Waits until a cluster is Available; the seconds it took."""
         began = time.monotonic()
@@ -103,12 +116,11 @@ class RealTrilithon(Trilithon):
 
     def job(self, name: str) -> dict[str, Any]:
         """A cluster's newest job, as its page shows it."""
-        found = self.cluster(name)["job"]
-        return dict(json.loads(self.run("get", f"job/{found['id']}", "-o", "json").stdout))
+        return dict(self.api(f"/jobs/{self.cluster(name)['job']['id']}"))
 
     def machines(self, name: str) -> list[dict[str, Any]]:
         """A cluster's machines as the API lists them."""
-        return list(json.loads(self.run("get", "machines", "--cluster", name, "-o", "json").stdout)["items"])
+        return list(self.api(f"/clusters/clusters/{name}/machines")["items"])
 
     def told(self, name: str) -> str:
         """What is known of a cluster that does not come, for a failed test."""
@@ -139,6 +151,15 @@ class RealTrilithon(Trilithon):
         answer = httpx.put(f"{self.lab['control']}/lab/vms/{vmid}", json=change, timeout=120, trust_env=False)
         answer.raise_for_status()
 
+    def proxmox(self, method: str, path: str) -> Any:
+        """One call of Proxmox VE's API from outside, as an administrator."""
+        token = self.lab["people"]["platform"]
+        with httpx.Client(verify=False, trust_env=False, timeout=60) as way:  # noqa: S501 - the laboratory's own
+            headers = {"Authorization": f"PVEAPIToken={token['id']}={token['secret']}"}
+            answer = way.request(method, f"{self.lab['outside_endpoints'][0]}/api2/json{path}", headers=headers)
+        answer.raise_for_status()
+        return answer.json()["data"]
+
     def calls_since(self, mark: int) -> list[dict[str, Any]]:
         """What was changed in Proxmox VE after entry `mark` of its journal, by anybody."""
         return [row for row in self.journal() if row["seq"] > mark and row.get("method") != "GET"]
@@ -162,6 +183,29 @@ class RealTrilithon(Trilithon):
                 last = repr(answer)
             time.sleep(PAUSE)
         raise AssertionError(f"waited {seconds:.0f} s for {what}; last: {last[-2000:]}")
+
+
+@contextlib.contextmanager
+def ended_with_us(data: Path) -> Iterator[None]:
+    """Platform and laboratory of a data folder end when this process dies, however it dies.
+
+    They are sessions of their own and would go on: a run that was cut off at its time limit must not keep the machine's
+    one laboratory. A keeper waits for the end of its standard input, which the kernel closes with us.
+    """
+    work = "import subprocess, sys; sys.stdin.read() or subprocess.run(sys.argv[1:])"
+    reset = [sys.executable, "-m", "cli", "reset", "--yes", "--data", str(data)]
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", work, *reset],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        keeper.communicate(b"we have ended it ourselves")
 
 
 def machine_state() -> MachineState:

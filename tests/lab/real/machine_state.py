@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.real.layout import CGROUP
+
 MARK = "TRILITHON_REAL_TEST"
 """Environment variable that everything under test inherits."""
 _MOVES = {
@@ -37,7 +39,16 @@ def _mounts() -> list[str]:
 
 
 def _groups() -> list[str]:
-    return sorted(folder for folder, _, _ in os.walk("/sys/fs/cgroup"))
+    """The groups that a laboratory makes, and those that nspawn, systemd and kubelet would make beside them.
+
+    Other programs of the machine have groups of their own, which come and go as they like.
+    """
+    found = []
+    for folder, _, _ in os.walk("/sys/fs/cgroup"):
+        parts = folder.split("/")
+        if CGROUP in parts or any(part in ("payload", "supervisor") or part.startswith("kubepods") for part in parts):
+            found.append(folder)
+    return sorted(found)
 
 
 def _said(*words: str) -> str:

@@ -12,31 +12,12 @@ import pytest
 
 from tests.lab.real.boot_data import HandMade
 from tests.lab.real.laboratory import VERSION, Laboratory
+from tests.lab.real.workload import NAME, web
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 NODES = {51: "server", 61: "worker-a", 62: "worker-b"}
-WEB = {
-    "apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
-            "replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {
-                "metadata": {"labels": {"app": "web"}}, "spec": {
-                    "terminationGracePeriodSeconds": 1,
-                    "topologySpreadConstraints": [{
-                        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
-                        "labelSelector": {"matchLabels": {"app": "web"}}}],
-                    "containers": [{
-                        "name": "web", "image": "registry.lab/web:1",
-                        "command": ["sh", "-c", "hostname > /www/index.html; exec httpd -f -p 80 -h /www"],
-                        "readinessProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1}}]}}}},
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}},
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"}, "spec": {
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "c", "image": "registry.lab/web:1", "command": ["sleep", "100000"]}]}},
-    ],
-}  # fmt: skip
 
 
 class Cluster:
@@ -95,7 +76,7 @@ def test_service_answers_from_both_nodes_by_its_name(cluster: Cluster) -> None:
         "the default service account",
         lambda: "default" in cluster.kubectl("get", "serviceaccounts", "-o", "name", check=False),
     )
-    cluster.kubectl("apply", "-f", "-", given=json.dumps(WEB))
+    cluster.kubectl("apply", "-f", "-", given=web(apart=True))
     cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     cluster.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
     cluster.kubectl("wait", "pod/client", "--for=condition=Ready", "--timeout=60s")
@@ -104,11 +85,7 @@ def test_service_answers_from_both_nodes_by_its_name(cluster: Cluster) -> None:
     wanted, answered = {row["metadata"]["name"] for row in rows}, set()
 
     def both() -> bool:
-        answered.add(
-            cluster.kubectl(
-                "exec", "client", "--", "wget", "-qO-", "http://web.default.svc.cluster.local", check=False
-            ).strip()
-        )
+        answered.add(cluster.kubectl("exec", "client", "--", "wget", "-qO-", f"http://{NAME}", check=False).strip())
         return answered >= wanted
 
     cluster.laboratory.wait("an answer of both pods", both, 60)
