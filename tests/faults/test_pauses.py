@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from lab.invariants import differences
-from tests.faults.running import Hurt, beside, hurt
+from tests.faults.running import Hurt, hurt
+from tests.faults.watched import beside
 
 pytestmark = [pytest.mark.lab, pytest.mark.crash, pytest.mark.timeout(600)]
 
