@@ -14,6 +14,7 @@ from lab.kube.resources import Resource
 from lab.nodes import own_addons, pod_network
 from lab.nodes.authorities import pair_fits
 from lab.nodes.cloud_controller import CloudController
+from lab.nodes.kubeadm import tokens
 from lab.nodes.versions import minor
 from lab.nodes.workloads import Workloads
 
@@ -21,19 +22,7 @@ if TYPE_CHECKING:
     from lab.nodes.node_program import NodeProgram
     from lab.nodes.world import World
 
-AUTHORITY_FILES = (
-    "server-ca.crt",
-    "server-ca.key",
-    "client-ca.crt",
-    "client-ca.key",
-    "request-header-ca.crt",
-    "request-header-ca.key",
-    "etcd/peer-ca.crt",
-    "etcd/peer-ca.key",
-    "etcd/server-ca.crt",
-    "etcd/server-ca.key",
-    "service.key",
-)
+KUBEADM = "kubeadm"
 
 
 class SimCluster:
@@ -66,7 +55,8 @@ class SimCluster:
         self._workloads = Workloads(self.api)
         self._cloud = CloudController(self)
         self._task: asyncio.Task[None] | None = None
-        pod_network.serve_chart_kinds(self.api)
+        if self.distribution != KUBEADM:
+            pod_network.serve_chart_kinds(self.api)
         self.api.after.append(self._react)
 
     @classmethod
@@ -153,6 +143,13 @@ class SimCluster:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    def address_of(self, disk_id: str) -> str:
+        """The address of the machine with this disk, as its network is configured; "" when there is none."""
+        for machine in self.world.machines.values():
+            if machine.disk.id == disk_id and machine.disk.network:
+                return machine.disk.network[0].split("/")[0]
+        return ""
+
     def api_hosts(self) -> set[str]:
         """Addresses at which the API may be reached from a node."""
         found = {name for server in self.running.values() for name in server.sans}
@@ -182,6 +179,8 @@ class SimCluster:
             try:
                 self._judge_nodes(loop.time())
                 pod_network.reconcile(self)
+                if self.distribution == KUBEADM:
+                    tokens.reconcile(self.api)
                 own_addons.reconcile(self)
                 self._workloads.reconcile()
                 await self._cloud.look(loop.time())
@@ -202,10 +201,11 @@ class SimCluster:
         name = key_of(obj)[1]
         if what == "removed":
             self._seen.pop(name, None)
-            self.api.take("secrets", ("kube-system", f"{name}.node-password.{self.distribution}"))
             self.api.take("leases", ("kube-node-lease", name))
-            self.member_leaves(name)
-        elif what == "updated":
+            if self.distribution != KUBEADM:
+                self.api.take("secrets", ("kube-system", f"{name}.node-password.{self.distribution}"))
+                self.member_leaves(name)
+        elif what == "updated" and self.distribution != KUBEADM:
             prefix = f"etcd.{self.distribution}.cattle.io/"
             asked = annotations_of(obj).get(f"{prefix}remove") == "true"
             if asked and f"{prefix}removed-node-name" not in annotations_of(obj) and name in self.members.values():

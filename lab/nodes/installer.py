@@ -6,7 +6,8 @@ must do; each that is missing has its consequence, and a script that is not reco
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -16,8 +17,8 @@ from lab.nodes import programs, units
 from lab.nodes.cloud_init import DISABLED
 from lab.nodes.disk import Disk
 
-Start = Callable[[str], Awaitable[int]]
-"""Starts a unit without waiting for it; returns 0 when the unit exists."""
+if TYPE_CHECKING:
+    from lab.nodes.machine import Machine
 
 _ASSIGNMENT = re.compile(r"^([A-Za-z_][A-Za-z0-9_]*)=(?:'([^']*)'|\"([^\"]*)\"|(\S*))$")
 
@@ -26,7 +27,7 @@ class ScriptFailed(Exception):
     """The script ended with an error; the text is its last line on stderr."""
 
 
-def environment(text: str) -> dict[str, str]:
+def environment(text: str, path: str = "/etc/trilithon/artifacts.env") -> dict[str, str]:
     """Reads a file of shell assignments; other lines are what a shell would fail on and raise ScriptFailed."""
     found: dict[str, str] = {}
     for raw in text.splitlines():
@@ -35,7 +36,7 @@ def environment(text: str) -> dict[str, str]:
             continue
         match = _ASSIGNMENT.match(line)
         if match is None:
-            raise ScriptFailed(f"/etc/trilithon/artifacts.env: {line.split()[0]}: not found")
+            raise ScriptFailed(f"{path}: {line.split()[0]}: not found")
         found[match[1]] = next((part for part in match.groups()[1:] if part is not None), "")
     return found
 
@@ -85,18 +86,17 @@ class InstallScript:
             and _balanced(self._text)
         )
 
-    async def run(self, disk: Disk, start: Start, say: Callable[[str], None], reachable: bool) -> None:
-        """Acts the script out on a disk.
+    async def run(self, machine: "Machine", say: Callable[[str], None]) -> None:
+        """Acts the script out.
 
         Args:
-            disk: the machine's disk.
-            start: starts a unit.
+            machine: where it runs.
             say: receives the lines that the script prints.
-            reachable: whether the machine has a network to fetch over.
 
         Raises:
             ScriptFailed: as the script itself would have ended.
         """
+        disk = machine.disk
         file = disk.read("/etc/trilithon/artifacts.env")
         if file is None:
             raise ScriptFailed("sh: .: cannot open /etc/trilithon/artifacts.env: No such file")
@@ -111,7 +111,7 @@ class InstallScript:
             if values["IN_TEMPLATE"] == "yes":
                 say(f"trilithon: the template does not hold {words}")
             say(f"trilithon: fetching {words} from {values['URL']}")
-            await self._fetch(disk, values, reachable)
+            await self._fetch(disk, values, bool(machine.addresses))
         unit = values["UNIT"]
         if self.enables:
             found = units.find(disk, unit)
@@ -119,7 +119,7 @@ class InstallScript:
                 raise ScriptFailed(f"Failed to enable unit: Unit file {unit} does not exist.")
             if found.wanted:
                 disk.enabled.add(unit)
-        if self.starts and await start(unit) != 0:
+        if self.starts and await machine.start_unit(unit) != 0:
             raise ScriptFailed(f"Failed to start {unit}: Unit {unit} not found.")
         if self.ends_cloud_init:
             disk.write(DISABLED, b"")

@@ -5,19 +5,29 @@ import base64
 import binascii
 import contextlib
 import json
+import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lab.nodes import cloud_init, programs, seed, units
 from lab.nodes.disk import Disk
 from lab.nodes.installer import InstallScript, ScriptFailed
+from lab.nodes.kubeadm.boot_script import BootScript, RoleScript, containerd_refusal
+from lab.nodes.kubeadm.kubelet_program import KubeletProgram
 from lab.nodes.node_program import NodeProgram
 from lab.nodes.settings import Fault
 from lab.nodes.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from lab.nodes.world import World
+
+
+_SCRIPTS: tuple[type[InstallScript] | type[BootScript] | type[RoleScript], ...] = (
+    InstallScript,
+    BootScript,
+    RoleScript,
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,8 @@ class Hardware:
     version: str = ""
     has_programs: bool = False
     disk_id: str = ""
+    containerd: str = programs.CONTAINERD
+    """Version of containerd in a kubeadm template."""
     iso: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -59,6 +71,7 @@ class Hardware:
             template.get("version") or "",
             bool(template.get("has_programs")),
             data["disk_id"],
+            template.get("containerd") or programs.CONTAINERD,
             data.get("iso"),
         )
 
@@ -77,7 +90,8 @@ class Machine:
         self.program: NodeProgram | None = None
         self.cloud_init_state = "not started"
         self._tasks: set[asyncio.Task[None]] = set()
-        self._running: set[str] = set()
+        self._running: dict[str, asyncio.Task[None]] = {}
+        """Units that were started, with what keeps them."""
 
     # power
 
@@ -108,10 +122,11 @@ class Machine:
         self.addresses = []
         self.world.save(self)
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Any) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -174,10 +189,14 @@ class Machine:
 
     def _find_seed(self) -> seed.Seed | None:
         try:
-            return seed.read(base64.b64decode(self.hardware.iso or "", validate=True))
+            found = seed.read(base64.b64decode(self.hardware.iso or "", validate=True))
         except (seed.SeedError, binascii.Error) as error:
             self.disk.log(cloud_init.OUTPUT, f"cloud-init: {error}")
             return None
+        text = found.user_data
+        for old, new in self.fault.edits:
+            text = re.sub(old, new, text)
+        return replace(found, user_data=text)
 
     # commands and units
 
@@ -226,11 +245,21 @@ class Machine:
         if not unit.command:
             return 1
         if unit.name not in self._running and unit.may_start(self.disk):
-            self._running.add(unit.name)
-            self._spawn(self._keep(unit))
+            self._running[unit.name] = self._spawn(self._keep(unit))
         return 0
 
+    async def stop_unit(self, name: str) -> None:
+        """Ends a unit and waits until it has; one that does not run stays as it is."""
+        if (task := self._running.pop(name, None)) is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def runs(self, name: str) -> bool:
+        """True while a unit runs, or waits to be started again."""
+        return name in self._running
+
     async def _keep(self, unit: units.Unit) -> None:
+        mine = asyncio.current_task()
         try:
             while True:
                 status = await self._execute(unit)
@@ -244,7 +273,8 @@ class Machine:
                     return
                 await asyncio.sleep(min(unit.restart_seconds, self.world.timing.unit_restart))
         finally:
-            self._running.discard(unit.name)
+            if self._running.get(unit.name) is mine:
+                del self._running[unit.name]
 
     async def _execute(self, unit: units.Unit) -> int:
         path, *arguments = unit.command
@@ -256,28 +286,43 @@ class Machine:
                 f"{'No such file or directory' if file is None else 'Permission denied'}",
             )
             return 203
-        distribution, version = programs.version_of(file.data)
-        if not distribution:
+        name, version = programs.version_of(file.data)
+        if not name:
             return await self._script(path, unit.name)
-        self.program = Supervisor(self, distribution, version, arguments, unit.name)
+        if name == "containerd":
+            return await self._containerd(unit.name)
+        program: NodeProgram
+        if name == "kubelet":
+            program = KubeletProgram(self, version, unit.name)
+        else:
+            program = Supervisor(self, name, version, arguments, unit.name)
+        self.program = program
         try:
-            return await self.program.run()
+            return await program.run()
         finally:
-            await self.program.stop()
+            await program.stop()
+
+    async def _containerd(self, unit: str) -> int:
+        if refusal := containerd_refusal(self):
+            self.disk.log(unit, refusal)
+            return 1
+        await asyncio.Event().wait()
+        return 0
 
     async def _script(self, path: str, where: str) -> int:
         file = self.disk.read(path)
-        script = InstallScript(file.text if file else "")
+        text = file.text if file else ""
+        script = next((found for kind in _SCRIPTS if (found := kind(text)).known), None)
 
         def say(line: str) -> None:
             self.disk.log(where, line)
             self.disk.log(cloud_init.OUTPUT, line)
 
-        if not script.known:
+        if script is None:
             say(f"{path}: the lab does not know this script: nothing done")
             return 126
         try:
-            await script.run(self.disk, self.start_unit, say, bool(self.addresses))
+            await script.run(self, say)
         except ScriptFailed as failure:
             say(str(failure))
             return 1

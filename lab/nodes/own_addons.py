@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 def reconcile(cluster: "SimCluster") -> None:
     """One look; does nothing when everything is there."""
+    if cluster.distribution == "kubeadm":
+        # Its add-ons are objects of its own; ranges are given by a controller manager that was told which.
+        if cluster.config.get("cluster-cidr"):
+            _node_ranges(cluster)
+        return
     disabled = split_list(cluster.config.get("disable"))
     _dns(cluster, disabled)
     if cluster.distribution == "k3s" and "local-storage" not in disabled:

@@ -68,6 +68,8 @@ def _values(text: Any) -> dict[str, Any] | None:
 def _wanted(cluster: "SimCluster") -> list[tuple[str, dict[str, Any] | None, bool]]:
     """Charts of pod networks to install: (chart, values or None, may run before nodes are ready)."""
     api, config = cluster.api, cluster.config
+    if cluster.distribution == "kubeadm":
+        return []  # nothing in the cluster installs charts
     found: list[tuple[str, dict[str, Any] | None, bool]] = []
     if cluster.distribution == "rke2":
         for cni in split_list(config.get("cni", "canal")):

@@ -7,21 +7,22 @@ import tarfile
 
 from lab.nodes.disk import Disk
 
-DISTRIBUTIONS = ("k3s", "rke2")
 _MARK = "# trilithon lab: stands for "
-_VERSION = re.compile(re.escape(_MARK) + r"(k3s|rke2) (\S+)$", re.MULTILINE)
+_VERSION = re.compile(re.escape(_MARK) + r"(k3s|rke2|kubeadm|kubelet|kubectl|containerd) (\S+)$", re.MULTILINE)
+CONTAINERD = "1.7.24"
+"""containerd of a kubeadm template that says nothing else."""
 
 
-def program(distribution: str, version: str) -> bytes:
+def program(name: str, version: str) -> bytes:
     """A file that says which program it stands for; also a shell script that answers `--version` alike."""
     return (
-        f"#!/bin/sh\n{_MARK}{distribution} {version}\n"
-        f'[ "${{1:-}}" = --version ] && echo "{distribution} version {version} (0000000000)"\n'
+        f"#!/bin/sh\n{_MARK}{name} {version}\n"
+        f'[ "${{1:-}}" = --version ] && echo "{name} version {version} (0000000000)"\n'
     ).encode()
 
 
 def version_of(data: bytes) -> tuple[str, str]:
-    """Distribution and version that a program file stands for; ("", "") for any other file."""
+    """Program and version that a file stands for; ("", "") for any other file."""
     match = _VERSION.search(data.decode("utf-8", "replace"))
     return (match[1], match[2]) if match else ("", "")
 
@@ -62,9 +63,33 @@ def artifacts(distribution: str, version: str) -> dict[str, bytes]:
     return {**files, "SHA256SUMS": sums.encode(), "sha256sum-amd64.txt": sums.encode()}
 
 
-def install_in(disk: Disk, distribution: str, version: str) -> None:
-    """Puts a distribution's programs on a disk, as a template has them."""
-    if distribution == "rke2":
+def in_place(disk: Disk, name: str) -> str:
+    """Version of a program that stands on the PATH, "" when it does not."""
+    file = disk.read(f"/usr/bin/{name}")
+    found = version_of(file.data) if file is not None and file.executable else ("", "")
+    return found[1] if found[0] == name else ""
+
+
+def _service(name: str, wants: str) -> str:
+    return (
+        f"[Unit]\nDescription={name}\nWants={wants}\nAfter={wants}\nStartLimitIntervalSec=0\n\n[Service]\n"
+        f"ExecStart=/usr/bin/{name}\nRestart=always\nRestartSec=10\n\n[Install]\nWantedBy=multi-user.target\n"
+    )
+
+
+def _install_kubeadm(disk: Disk, version: str, containerd: str) -> None:
+    for name in ("kubeadm", "kubelet", "kubectl"):
+        disk.write(f"/usr/bin/{name}", program(name, version), 0o755)
+    disk.write("/usr/bin/containerd", program("containerd", containerd), 0o755)
+    disk.write("/usr/lib/systemd/system/kubelet.service", _service("kubelet", "network-online.target"))
+    disk.write("/usr/lib/systemd/system/containerd.service", _service("containerd", "network.target"))
+
+
+def install_in(disk: Disk, distribution: str, version: str, containerd: str = CONTAINERD) -> None:
+    """Puts a distribution's programs on a disk, as a template has them; `containerd` is kubeadm's only."""
+    if distribution == "kubeadm":
+        _install_kubeadm(disk, version, containerd)
+    elif distribution == "rke2":
         for name, (data, mode) in _rke2_files(version).items():
             disk.write(f"/usr/local/{name}", data, mode)
     elif distribution == "k3s":

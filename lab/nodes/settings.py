@@ -18,6 +18,8 @@ class Timing:
     """Server or agent start to the node's registration (1-5 s)."""
     ready: float = 0.3
     """Registration to Ready with a pod network (about 10 s)."""
+    kubeadm: float = 10.0
+    """How long kubeadm waits for what does not come (1-5 min)."""
     tick: float = 0.25
     """How often a cluster's controllers look."""
     heartbeat: float = 10.0
@@ -36,7 +38,11 @@ class Fault:
 
     `name` and `vmid` choose machines (empty: all). The rest says what happens: `boot_seconds` slows the boot,
     `never_agent` keeps the guest agent away, `kubelet_stuck` keeps the kubelet from registering, `never_ready` keeps
-    the node NotReady, `no_network` loses the address, `supervisor_exits` ends the supervisor with that message.
+    the node NotReady, `no_network` loses the address, `supervisor_exits` ends the supervisor with that message,
+    `unreachable` lets nobody be reached from the machine, `edits` changes the boot data as the machine reads it: pairs
+    of a regular expression and what takes its place. kubeadm's machines only: `containerd_down` keeps containerd from
+    starting, `missing_image` names (a part of) an image that the template lacks and nobody gives, `port_taken` a port
+    that another program holds. `name` may end with `*`.
     """
 
     name: str = ""
@@ -47,9 +53,15 @@ class Fault:
     never_ready: bool = False
     no_network: bool = False
     supervisor_exits: str = ""
+    unreachable: bool = False
+    edits: tuple[tuple[str, str], ...] = ()
+    containerd_down: bool = False
+    missing_image: str = ""
+    port_taken: int = 0
 
     def fits(self, name: str, vmid: int) -> bool:
-        return (not self.name or self.name == name) and (not self.vmid or self.vmid == vmid)
+        begins = self.name.endswith("*") and name.startswith(self.name[:-1])
+        return (not self.name or self.name == name or begins) and (not self.vmid or self.vmid == vmid)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Fault":
@@ -57,7 +69,8 @@ class Fault:
         known = {item.name for item in fields(cls)}
         if unknown := sorted(set(data) - known):
             raise ValueError(f"unknown fault: {', '.join(unknown)}")
-        return cls(**data)
+        edits = tuple((str(old), str(new)) for old, new in data.get("edits") or ())
+        return cls(**{**data, "edits": edits})
 
 
 @dataclass

@@ -41,7 +41,7 @@ class World:
         if machine is None or machine.disk.id != hardware.disk_id:
             disk = Disk(hardware.disk_id)
             if hardware.has_programs:
-                programs.install_in(disk, hardware.distribution, hardware.version)
+                programs.install_in(disk, hardware.distribution, hardware.version, hardware.containerd)
             machine = Machine(self, hardware, disk)
             self.machines[hardware.vmid] = machine
         return machine.power_on(hardware)
@@ -63,11 +63,33 @@ class World:
         if cluster is not None and not any(
             other.disk.datastore == cluster.id and other.disk.id in cluster.members for other in self.machines.values()
         ):
-            await cluster.close()
-            cluster.api.store.destroy()
-            del self.clusters[cluster.id]
-            if self._data is not None:
-                (self._data / "clusters" / f"{cluster.id}.json").unlink(missing_ok=True)
+            await self._forget(cluster)
+
+    async def leave_etcd(self, machine: Machine) -> None:
+        """What a machine's own etcd held goes with its disk's data: its member, or the whole of a cluster of one."""
+        cluster, disk_id = self.clusters.get(machine.disk.datastore), machine.disk.id
+        if cluster is None:
+            return
+        cluster.learner_fails(disk_id)
+        if set(cluster.members) == {disk_id}:
+            await self._forget(cluster)
+        elif disk_id in cluster.members:
+            cluster.member_leaves(cluster.members[disk_id])
+
+    async def _forget(self, cluster: SimCluster) -> None:
+        await cluster.close()
+        cluster.api.store.destroy()
+        del self.clusters[cluster.id]
+        if self._data is not None:
+            (self._data / "clusters" / f"{cluster.id}.json").unlink(missing_ok=True)
+
+    def by_cluster_info(self, uid: str) -> SimCluster | None:
+        """The kubeadm cluster whose cluster-info has this uid: what a joining machine has read tells no more."""
+        for cluster in self.clusters.values():
+            info = cluster.api.find("configmaps", "kube-public", "cluster-info")
+            if info is not None and info["metadata"]["uid"] == uid:
+                return cluster
+        return None
 
     # keeping
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import gc
 import itertools
+import json
 import os
 import secrets
 import ssl
@@ -18,10 +19,12 @@ import httpx
 
 from bootstrap import BootData, BootInput, authorities, boot_data, tokens
 from bootstrap.authorities import Authorities
+from bootstrap.bootstrap_token import secret_manifest, secret_path
 from bootstrap.iso import iso
 from domain.clusters import ClusterSpec, Cni, Distribution, NetworkSpec
 from domain.machines import Machine, Role
 from lab.nodes.machine import Hardware
+from lab.nodes.programs import CONTAINERD
 from lab.nodes.settings import Timing
 from lab.nodes.world import World
 from tests.bootstrap.examples import VERSIONS
@@ -80,6 +83,7 @@ class Simulated:
         world: World | None = None,
         in_template: bool = True,
         artifact_url: str | None = None,
+        containerd: str = CONTAINERD,
     ) -> None:
         self.world = world or World(timing=Timing(**QUICK.__dict__))
         self.distribution = distribution
@@ -90,6 +94,7 @@ class Simulated:
         self.tokens = tokens.make(secrets)
         self.in_template = in_template
         self.artifact_url = artifact_url
+        self.containerd = containerd
         self.spec = ClusterSpec(
             name="prod",
             distribution=distribution,
@@ -103,7 +108,8 @@ class Simulated:
                 dns_servers=(f"{self.net}.1",),
             ),
             storage="shared",
-            cni=cni,
+            # kubeadm brings none of its own.
+            cni=Cni.CALICO if cni is None and distribution is Distribution.KUBEADM else cni,
             kube_proxy_replacement=kube_proxy_replacement,
         )  # fmt: skip
         self._clients: dict[str, httpx.AsyncClient] = {}
@@ -133,7 +139,8 @@ class Simulated:
         return Hardware(
             machine.vmid, machine.name, "pve1", machine.bios_uuid, memory_mib=machine.memory_mib, cores=machine.cores,
             macs=(machine.mac,), distribution=self.distribution.value, version=machine.version,
-            has_programs=self.in_template, disk_id=f"disk-{machine.vmid}", iso=image,
+            has_programs=self.in_template, disk_id=f"disk-{machine.vmid}",
+            containerd=self.containerd, iso=image,
         )  # fmt: skip
 
     def power_on(self, number: int, role: Role, change: Callable[[BootData], BootData] = lambda data: data) -> Machine:
@@ -146,6 +153,35 @@ class Simulated:
 
     def worker(self, number: int, **how: Any) -> Machine:
         return self.power_on(number, Role.WORKER, **how)
+
+    async def open_joining(self, host: str, life: timedelta = timedelta(hours=1)) -> None:
+        """What the platform does before somebody joins a kubeadm cluster; again, it renews the token."""
+        now = datetime.now(UTC)
+        path = secret_path(self.tokens.bootstrap)
+        body = json.dumps(secret_manifest(self.tokens.bootstrap, now + life))
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        answer = await self.client(host).patch(
+            path, content=body, headers=headers, params={"fieldManager": "trilithon", "force": "true"}
+        )
+        assert answer.status_code in (200, 201), answer.text
+
+    async def install_pod_network(self, host: str) -> None:
+        """What the platform does where the cluster has another pod network than the distribution's own."""
+        name = "cilium" if self.spec.cni is Cni.CILIUM else "calico-node"
+        labels = {"k8s-app": name}
+        box = {"name": "agent", "image": "lab.invalid/a:1"}
+        spec = {"hostNetwork": True, "tolerations": [{"operator": "Exists"}], "containers": [box]}
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+        answer = await self.client(host).post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=body)
+        assert answer.status_code == 201, answer.text
 
     def log(self, machine: Machine) -> str:
         """Everything that the machine wrote, for the words of a failed case."""

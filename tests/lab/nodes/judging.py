@@ -6,7 +6,9 @@ import ipaddress
 from dataclasses import dataclass
 
 from domain.clusters import Cni, Distribution
-from domain.machines import Machine
+from domain.machines import Machine, Role
+from lab.nodes.programs import CONTAINERD
+from lab.nodes.settings import Fault
 from tests.bootstrap.mutation_rows import FIRST, JOINING, Breaks, Mutation
 from tests.lab.nodes.harness import Simulated, eventually, is_ready
 
@@ -16,6 +18,9 @@ _PATIENCE = 2.0
 
 _LONG = 40.0
 """Seconds that a busy machine may take for what is to happen."""
+
+_NEWER = "2.2.1"
+"""containerd where the other of the two configurations is chosen."""
 
 UNSEEN = {Breaks.AUTHENTICATION, Breaks.AGGREGATION, Breaks.IMAGES}
 """What the simulation does not show: the row is judged by `joins` alone."""
@@ -40,7 +45,10 @@ async def _within(look: object, seconds: float = _PATIENCE) -> bool:
 async def judge(row: Mutation, distribution: Distribution) -> Verdict:
     """Boots what the row needs and looks."""
     cni = _CNIS[row.case]
-    lab = Simulated(distribution, cni, cni is Cni.CILIUM, in_template=row.in_template)
+    lab = Simulated(
+        distribution, cni, cni is Cni.CILIUM, in_template=row.in_template,
+        containerd=_NEWER if row.file == "config-2.toml" else CONTAINERD,
+    )  # fmt: skip
     try:
         if row.machine == FIRST:
             machine = lab.server(1, change=row.change)
@@ -52,6 +60,7 @@ async def judge(row: Mutation, distribution: Distribution) -> Verdict:
             await eventually(lambda: lab.node(first), _LONG)
             await install_pod_network(lab, row, first.address)
             await eventually(lambda: lab.ready(first), _LONG)
+            await open_joining(lab, first.address)
             lab.in_template = lab_programs
             machine = (lab.server if row.machine == JOINING else lab.worker)(2, change=row.change)
             host = first.address
@@ -66,20 +75,15 @@ async def judge(row: Mutation, distribution: Distribution) -> Verdict:
 
 
 async def install_pod_network(lab: Simulated, row: Mutation, host: str) -> None:
-    """What the platform does on k3s where the cluster has another pod network than k3s's own."""
-    if not row.case or lab.distribution is not Distribution.K3S:
-        return
-    name = {"cilium": "cilium", "calico": "calico-node"}[row.case]
-    labels = {"k8s-app": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "agent", "image": "lab.invalid/a:1"}]}}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
-    }
-    answer = await lab.client(host).post("/apis/apps/v1/namespaces/kube-system/daemonsets", json=body)
-    assert answer.status_code == 201, answer.text
+    """What the platform does where the cluster has another pod network than the distribution brings."""
+    if lab.distribution is Distribution.KUBEADM or (row.case and lab.distribution is Distribution.K3S):
+        await lab.install_pod_network(host)
+
+
+async def open_joining(lab: Simulated, host: str) -> None:
+    """What the platform does before anybody joins by kubeadm."""
+    if lab.distribution is Distribution.KUBEADM:
+        await lab.open_joining(host)
 
 
 async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) -> bool:
@@ -94,6 +98,7 @@ async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) ->
         return not await _within(lambda: lab.ready(machine, host), patience)
     if row.breaks in (Breaks.SERVERS, Breaks.WORKERS):
         lab.in_template = True
+        await open_joining(lab, host)
         second = (lab.server if row.breaks is Breaks.SERVERS else lab.worker)(7)
         return not await _within(lambda: lab.node(second, host), patience)
     if row.breaks is Breaks.CLOUD_CONTROLLER:
@@ -126,6 +131,8 @@ async def _ready_in_range(lab: Simulated, machine: Machine, host: str) -> bool:
 
 async def _gone_after_reboot(lab: Simulated, row: Mutation, machine: Machine, host: str) -> bool:
     simulated = lab.world.machines[machine.vmid]
+    if lab.distribution is Distribution.KUBEADM:
+        return await _gone_after_an_early_power_cut(lab, row, host)
     if "Install.WantedBy" not in row.key or row.file.startswith("trilithon"):
         # Shown only when the power goes before the install script has ended.
         del simulated.disk.files["/var/lib/trilithon/boot.done"]
@@ -139,3 +146,15 @@ async def _gone_after_reboot(lab: Simulated, row: Mutation, machine: Machine, ho
         return program is not None and program.phase == "running"
 
     return not await _within(back)
+
+
+async def _gone_after_an_early_power_cut(lab: Simulated, row: Mutation, host: str) -> bool:
+    """The same for kubeadm, whose seed is gone once it has joined: another such machine loses power before that."""
+    apart = Fault(name=lab.machine(8, Role.WORKER).name, unreachable=True)
+    lab.world.faults.rules.append(apart)
+    early = lab.worker(8, change=row.change)
+    await eventually(lambda: "Retrying due to error" in lab.log(early), _LONG)
+    await lab.world.power_off(early.vmid)
+    lab.world.faults.rules.remove(apart)
+    lab.world.power_on(lab.hardware(early, row.change(lab.data(early))))
+    return not await _within(lambda: lab.node(early, host))
