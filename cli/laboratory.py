@@ -25,6 +25,7 @@ KINDS = ("simulated", "real")
 _TEMPLATES: tuple[tuple[Distribution, str, dict[str, int], bool], ...] = (
     (Distribution.RKE2, "v1.36.5+rke2r1", {"pve1": 9001}, True),
     (Distribution.K3S, "v1.36.5+k3s1", {"pve1": 9002}, True),
+    (Distribution.KUBEADM, "v1.36.3", {"pve1": 9003}, True),
 )
 
 

@@ -69,6 +69,7 @@ PEOPLE = {
 TEMPLATE_ROWS = [
     (9001, "pve1", "shared", "rke2", "v1.36.5+rke2r1", True),
     (9002, "pve1", "shared", "k3s", "v1.36.5+k3s1", True),
+    (9003, "pve1", "shared", "kubeadm", "v1.36.3", True),
     (9011, "pve1", "fast", "k3s", "v1.36.5+k3s1", True),
     (9012, "pve2", "fast", "k3s", "v1.36.5+k3s1", True),
     (9013, "pve3", "fast", "k3s", "v1.36.5+k3s1", True),
