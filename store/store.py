@@ -17,6 +17,7 @@ from store.secrets import Secrets
 from store.sessions import Sessions
 from store.sites import Sites
 from store.templates import Templates
+from store.turns import Turns
 
 
 class Store:
@@ -29,6 +30,7 @@ class Store:
         self.sites = Sites(database)
         self.templates = Templates(database)
         self.charts = Charts(database)
+        self.turns = Turns(database)
         self.jobs = Jobs(database)
         self.secrets = Secrets(database, key)
         self.audit = Audit(database)

@@ -348,6 +348,14 @@ charts = Table(
     PrimaryKeyConstraint("name", "version"),
 )
 
+turns = Table(
+    "turns",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("holder", String(255), nullable=False),
+    Column("beat", Integer, nullable=False),
+)
+
 changes = Table(
     "changes",
     metadata,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from activities.helm import ChartShelf, HelmActivities, Releasing
+from activities.helm import ChartShelf, HelmActivities, Releasing, Turns
 from activities.kubernetes import KubernetesActivities
 from activities.kubernetes.etcd import EtcdActivities, EtcdLooks
 from activities.kubernetes.reach import ClusterReach
@@ -42,7 +42,9 @@ class Outfit:
             ProxmoxActivities(store, self._sites, etcd.round),
             KubernetesActivities(store, self._reach, self._sites.of, connect_as, clock),
             EtcdActivities(etcd),
-            HelmActivities(store, Releasing(self._reach, ChartShelf(store, ChartFolder(charts)), crossing)),
+            HelmActivities(
+                store, Releasing(self._reach, ChartShelf(store, ChartFolder(charts)), Turns(store), crossing)
+            ),
         )
 
     def activities(self) -> list[Activity]:

@@ -1,13 +1,13 @@
 """The one way in which a release is brought about in a cluster, whatever it is for."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 
 from temporalio.exceptions import ApplicationError
 
 import activities.journal as journal
 from activities.helm.shelf import ChartAbsent, ChartShelf
+from activities.helm.turns import Turns
 from activities.kubernetes.reach import API_PORT, ClusterReach
 from activities.kubernetes.workloads import WORKLOADS, unready
 from bootstrap.authorities import KeyPair, kubeconfig
@@ -34,36 +34,45 @@ class Releasing:
     Args:
         reach: the way to each cluster's API servers.
         shelf: where charts are found.
+        turns: keep attempts at one release apart.
         crossing: told of every mutating call (crash-point tests).
         limit: seconds for one Helm call.
     """
 
     def __init__(
-        self, reach: ClusterReach, shelf: ChartShelf, crossing: Crossing = UNWATCHED, *, limit: float = HELM_LIMIT
+        self,
+        reach: ClusterReach,
+        shelf: ChartShelf,
+        turns: Turns,
+        crossing: Crossing = UNWATCHED,
+        *,
+        limit: float = HELM_LIMIT,
     ) -> None:
         self._reach = reach
         self._shelf = shelf
         self._crossing = crossing
         self._limit = limit
-        self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns = turns
 
     async def ensure_release(self, cluster: Cluster, machines: Sequence[Machine], release: Release) -> None:
         """Installs or upgrades the release so that the cluster has it as it is described.
 
-        Helm's subprocess dies with this process, so after a death there is no second one at the release; within this
-        process a lock for each release keeps attempts apart.
+        Waits for its turn at the release: one attempt at a time, in whatever process. Helm's subprocess ends when this
+        process dies, or is silent, or has lost its turn.
 
         Raises:
             ApplicationError: `ChartMissing` and `ReleaseRefused` are final; `ReleaseFailed` is tried again, and says
                 which object is the trouble as far as the cluster tells.
         """
-        async with self._locks[cluster.id, release.name]:
+        async with self._turns.take(f"release/{cluster.id}/{release.name}", release.name) as turn:
             try:
                 chart = await self._shelf.find(release.chart)
             except ChartAbsent as error:
                 raise ApplicationError(str(error), type="ChartMissing", non_retryable=True) from None
             client = await self._reach.any(cluster, machines)
-            helm = Helm(await self._kubeconfig(cluster, client), limit=self._limit, crossing=self._crossing)
+            helm = Helm(
+                await self._kubeconfig(cluster, client), limit=self._limit, crossing=self._crossing, held=turn.held
+            )
             try:
                 if release.definitions:
                     await self._define(client, await helm.render(release.name, release.namespace, chart, {}), release)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ class HelmTimeout(HelmError):
     """Helm did not answer within the limit and its process was killed. The release is looked at by the next try."""
 
 
+GRACE = 5.0
+"""Seconds without a word from us after which the subprocess ends: whoever is stopped must not leave it at work."""
+_WORD_EVERY = 0.5
 _FINAL = ("HelmChartInvalidError", "HelmChartLoadError", "HelmRenderError", "HelmValuesError")
 
 
@@ -60,15 +64,24 @@ class Helm:
         kubeconfig: its text; it reaches the subprocess by standard input, never by a file or an argument.
         limit: seconds for one call, after which the subprocess is killed.
         crossing: told of every mutating call (crash-point tests).
+        held: asked all the time whether we may still act; when not, the subprocess is killed.
     """
 
     worker = "clients.charts.worker"
     """The module that runs as the subprocess."""
 
-    def __init__(self, kubeconfig: str, *, limit: float = 60.0, crossing: Crossing = UNWATCHED) -> None:
+    def __init__(
+        self,
+        kubeconfig: str,
+        *,
+        limit: float = 60.0,
+        crossing: Crossing = UNWATCHED,
+        held: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._kubeconfig = kubeconfig
         self._limit = limit
         self._crossing = crossing
+        self._held = held
 
     async def find(self, name: str, namespace: str) -> Release | None:
         """The release's newest revision, or None."""
@@ -112,17 +125,24 @@ class Helm:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        message = json.dumps({**order, "kubeconfig": self._kubeconfig, "limit": self._limit}).encode()
+        message = json.dumps({**order, "kubeconfig": self._kubeconfig, "limit": self._limit, "grace": GRACE})
+        words = asyncio.create_task(self._keep_word(process, f"{message}\n".encode()))
         try:
-            out, err = await asyncio.wait_for(process.communicate(message), self._limit)
+            out, err = await asyncio.wait_for(_whole_output(process), self._limit)
         except TimeoutError:
             raise HelmTimeout(
                 f"Helm gave no answer within {self._limit:.0f} s ({order['do']} {order['name']})"
             ) from None
         finally:
+            words.cancel()
+            await asyncio.gather(words, return_exceptions=True)
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+        if process.returncode != 0 and not self._held():
+            raise HelmError(
+                "its turn ended before Helm did: the store did not answer, or this worker was stopped"
+            )
         if process.returncode != 0:
             last = err.decode(errors="replace").strip().splitlines()
             raise HelmError(f"Helm ended with code {process.returncode}: {last[-1] if last else 'no text'}")
@@ -131,6 +151,32 @@ class Helm:
             objects = tuple(ReleaseObject(**one) for one in answer.get("of") or ())
             raise HelmError(str(answer["error"]), final=answer.get("kind") in _FINAL, objects=objects)
         return dict(answer)
+
+    async def _keep_word(self, process: asyncio.subprocess.Process, message: bytes) -> None:
+        """Gives the order, and then a word now and then, for as long as we may act."""
+        stdin = process.stdin
+        if stdin is None:
+            return
+        try:
+            while self._held():
+                stdin.write(message)
+                await stdin.drain()
+                message = b"\n"
+                await asyncio.sleep(_WORD_EVERY)
+            process.kill()
+        except (ConnectionError, ProcessLookupError):
+            # It has ended, which whoever reads its answer learns by itself.
+            return
+        finally:
+            stdin.close()
+
+
+async def _whole_output(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    if process.stdout is None or process.stderr is None:
+        return b"", b""
+    out, err = await asyncio.gather(process.stdout.read(), process.stderr.read())
+    await process.wait()
+    return out, err
 
 
 def _release(answer: dict[str, Any]) -> Release:

@@ -1,5 +1,7 @@
 """The subprocess in which Helm runs: one order by standard input, one answer by standard output.
 
+The order is the first line. What follows are only signs of life: without one for `grace` seconds the process ends.
+
 Run as `python -m clients.charts.worker`. The library takes the base name of the process's first argument as the field
 manager of server-side apply, so whoever starts us gives it one fixed name (`clients.charts.helm.MANAGER`; Python's
 own `sys.argv` is too late): two names would conflict with each other, and an upgrade would be refused.
@@ -8,6 +10,7 @@ own `sys.argv` is too late): two names would conflict with each other, and an up
 import hashlib
 import json
 import os
+import select
 import sys
 import threading
 import time
@@ -22,7 +25,8 @@ LABEL = "trilithon-values"
 def main() -> None:
     """Reads the order, does it, prints `{"release": ...}` or `{"error": ...}`."""
     _die_with_parent()
-    order = json.load(sys.stdin)
+    order = json.loads(sys.stdin.buffer.readline())
+    _die_in_silence(float(order["grace"]))
     import helm_python as helm
 
     descriptor = os.memfd_create("kubeconfig", os.MFD_CLOEXEC)
@@ -51,6 +55,18 @@ def _die_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _die_in_silence(grace: float) -> None:
+    """Ends this process when whoever started it was stopped, or has no right to act any more."""
+
+    def listen() -> None:
+        while select.select([0], [], [], grace)[0] and os.read(0, 4096):
+            pass
+        os.write(2, b"its worker was silent\n")
+        os._exit(1)
+
+    threading.Thread(target=listen, daemon=True).start()
 
 
 def _released(helm: Any, config: Any, order: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.helm import ChartAbsent, ChartShelf, HelmActivities, Releasing
+from activities.helm import ChartAbsent, ChartShelf, HelmActivities, Releasing, Turns
 from activities.kubernetes.reach import ClusterReach
 from activities.kubernetes.workloads import release_unready
 from clients.charts import ChartFolder, Helm, HelmTimeout
@@ -23,7 +23,7 @@ from domain.conditions import ConditionType
 from domain.contracts.activities import ClusterRef
 from domain.releases import Chart, Part, Release, pod_network
 from store import SecretKey, Store, migrate, open_store
-from tests.contract.backend import Double, eventually
+from tests.contract.backend import Double
 from tests.domain.builders import cluster as a_cluster
 from tests.domain.builders import spec
 
@@ -41,6 +41,15 @@ spec:
     spec: {restartPolicy: Never, containers: [{name: a, image: a}]}
 """
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\ndata: {word: {{ .Values.word | quote }}}\n"
+
+
+async def eventually(look: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until it is true, a minute at most."""
+    async with asyncio.timeout(60):
+        while True:
+            if await look():
+                return
+            await asyncio.sleep(0.05)
 
 
 class Reach:
@@ -61,11 +70,13 @@ class World:
     client: KubernetesClient
     reach: Reach
     store: Store
+    store_url: str
     charts: Path
+    unpacked: Path
 
-    def releasing(self, limit: float = 60.0) -> Releasing:
-        shelf = ChartShelf(self.store, ChartFolder(self.charts), self.charts / "unpacked")
-        return Releasing(cast(ClusterReach, self.reach), shelf, limit=limit)
+    def releasing(self, limit: float = 60.0, life: float = 15.0) -> Releasing:
+        shelf = ChartShelf(self.store, ChartFolder(self.charts), self.unpacked)
+        return Releasing(cast(ClusterReach, self.reach), shelf, Turns(self.store, life=life), limit=limit)
 
     async def ensure(self, release: Release, limit: float = 60.0) -> None:
         await self.releasing(limit).ensure_release(CLUSTER, [], release)
@@ -74,13 +85,13 @@ class World:
         """Begins the release and kills Helm's process once the revisions are these."""
         task = asyncio.create_task(self.ensure(release))
         try:
-            await eventually(lambda: self._are(release, revisions), 60.0)
+            await eventually(lambda: self.are(release, revisions))
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        assert await self._are(release, revisions)
+        assert await self.are(release, revisions)
 
-    async def _are(self, release: Release, revisions: list[str]) -> bool:
+    async def are(self, release: Release, revisions: list[str]) -> bool:
         return await self.revisions(release.namespace, release.name) == revisions
 
     async def found(self, path: str) -> dict[str, Any] | None:
@@ -105,7 +116,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     url = f"sqlite+aiosqlite:///{tmp_path}/store.db"
     await migrate(url)
     store = open_store(url, SecretKey.generate(), clock=lambda: datetime.now(UTC))
-    yield World(client, Reach(client, identity), store, tmp_path / "charts")
+    yield World(client, Reach(client, identity), store, url, tmp_path / "charts", tmp_path / "unpacked")
     await client.aclose()
     await store.close()
     await double.stop()
@@ -185,7 +196,7 @@ async def test_the_cache_comes_before_the_folder_and_is_written_anew_when_spoilt
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         archive.add(world.charts / "some", arcname="some")
     kept = await world.store.charts.put("some", "1.0.0", out.getvalue(), "upload")
-    shelf = ChartShelf(world.store, ChartFolder(world.charts), world.charts / "unpacked")
+    shelf = ChartShelf(world.store, ChartFolder(world.charts), world.unpacked)
     path = Path(await shelf.find(release.chart))
     assert path.name == f"{kept.digest}.tgz"
     path.write_bytes(b"spoilt")  # noqa: ASYNC240
@@ -198,7 +209,7 @@ async def test_the_cache_comes_before_the_folder_and_is_written_anew_when_spoilt
 async def test_the_pod_network_of_a_spec_is_installed_once(world: World, cni: Cni) -> None:
     world.charts = LAB
     made = a_cluster(spec(**KUBEADM, cni=cni, kube_proxy_replacement=cni is Cni.CILIUM))
-    releasing = Releasing(cast(ClusterReach, world.reach), ChartShelf(world.store, ChartFolder(LAB)), limit=60.0)
+    releasing = world.releasing()
     for _ in range(2):
         for release in pod_network(made.spec):
             await releasing.ensure_release(made, [], release)
@@ -245,7 +256,7 @@ async def test_an_unready_daemon_names_its_pod_and_why(world: World) -> None:
 
 async def test_a_hanging_helm_is_killed(world: World) -> None:
     release = written(world.charts, hook=HOOK)
-    shelf = ChartShelf(world.store, ChartFolder(world.charts), world.charts / "unpacked")
+    shelf = ChartShelf(world.store, ChartFolder(world.charts), world.unpacked)
     kubeconfig = await world.releasing()._kubeconfig(CLUSTER, world.client)
     with pytest.raises(HelmTimeout):
         await Helm(kubeconfig, limit=3.0).ensure(
@@ -276,7 +287,7 @@ async def test_the_activity_marks_the_cluster(world: World) -> None:
         clusters, machines = Clusters(), Machines()
 
     world.charts = LAB
-    releasing = Releasing(cast(ClusterReach, world.reach), ChartShelf(world.store, ChartFolder(LAB)))
+    releasing = world.releasing()
     activities = HelmActivities(cast(Store, Rows()), releasing)
     ref = ClusterRef(job_id="", cluster_id=CLUSTER.id, site_id="site-1")
     await ActivityEnvironment().run(activities.install_pod_network, ref)
