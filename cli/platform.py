@@ -85,15 +85,19 @@ class Platform:
             (api, lambda: answers(f"http://127.0.0.1:{self._port}/api/v1/healthz")),
             (worker, worker.alive),
         )
-        for part, ready in checks:
+        # All at once: API and worker wait for a Temporal server that is not there yet, and load meanwhile.
+        for part in parts:
             say(f"Starting {part.name} …")
             part.start()
+        for part, ready in checks:
             deadline = time.monotonic() + READY_LIMIT
             while not ready():
                 if until():
                     return
-                if not part.alive() or time.monotonic() > deadline:
-                    raise Failure(f"{part.name} did not start:\n{part.tail()}", f"Its log: {part.log}")
+                dead = next((one for one in parts if not one.alive()), None)
+                if dead is not None or time.monotonic() > deadline:
+                    failed = dead or part
+                    raise Failure(f"{failed.name} did not start:\n{failed.tail()}", f"Its log: {failed.log}")
                 time.sleep(0.05)
 
     def welcome(self) -> Iterator[str]:

@@ -1,13 +1,16 @@
 """`trilithon up` and `reset` say what stands in their way and what to do, before they touch anything."""
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli.datafolder import DataFolder, require_free
-from cli.failures import ERROR
+from cli.failures import ERROR, Failure
 from cli.main import run
+from cli.platform import Platform
+from cli.supervisor import Part
 from store import SecretKey
 
 
@@ -72,3 +75,19 @@ def _free() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def test_a_part_that_ends_at_the_start_is_named_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def part(name: str, work: str) -> Part:
+        return Part(name, [sys.executable, "-c", work], tmp_path / f"{name}.log")
+
+    waits, dies = "import time; time.sleep(60)", "raise SystemExit('no room for it')"
+    parts = [part("Temporal", waits), part("API", waits), part("worker", dies)]
+    monkeypatch.setattr(Platform, "_parts", lambda self: parts)
+    platform = Platform(DataFolder(tmp_path), 1, 2, 3, None, None)
+    with pytest.raises(Failure, match="worker did not start:\nno room for it"):
+        platform.start(until=lambda: False)
+    platform.supervisor.stop()
+    assert not any(one.alive() for one in parts)
