@@ -28,6 +28,9 @@ test: setup ## everything: lint and all tiers of tests, each within its time bud
 bench: setup ## measure speed against the budgets of docs/benchmarks.md; prints figures, asserts nothing
 	$(BIN)/python -m tests.perf
 
+crash-real: setup ## the worker dies at every point of a kubeadm create and delete on real nodes (root, Go, half an hour)
+	TRILITHON_CRASH_REAL=all $(BIN)/pytest -q -s tests/real/test_crash_points.py
+
 .cache/system-%: .ci/system-packages
 	@PYTHON=$(PYTHON) .ci/system-packages $* && mkdir -p .cache && touch $@
 
@@ -52,4 +55,4 @@ ui/node_modules/.ready: ui/package-lock.json
 ui/dist/index.html: ui/node_modules/.ready $(UI_SOURCES)
 	@cd ui && npm run --silent build
 
-.PHONY: help setup programs up lint fmt test bench
+.PHONY: help setup programs up lint fmt test bench crash-real
