@@ -1,6 +1,6 @@
 """Which Helm releases a cluster needs from us, in order, with the values that its spec gives them.
 
-Every value was checked by hand against its chart's own documentation: docs/reference/charts.md says where and when.
+Every value was checked by hand against its chart at the very version: docs/reference/charts.md says where and when.
 """
 
 from enum import StrEnum
@@ -123,7 +123,6 @@ def cloud_controller() -> Release:
             "affinity": {
                 "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": servers}}
             },
-            "nodeSelector": None,
             "tolerations": [{"operator": "Exists"}],
             "extraEnvs": [
                 {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},

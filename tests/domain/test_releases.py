@@ -1,5 +1,8 @@
 """Which releases a spec leads to, and that their values are the spec's own."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from domain.clusters import Cni, Distribution
@@ -63,6 +66,35 @@ def test_the_cloud_controller_does_not_wait_for_kube_proxy(distribution) -> None
     (controller,) = releases_of(spec(**(PODS | distribution)), Part.CLOUD_CONTROLLER)
     way = {row["name"]: row["value"] for row in controller.values["extraEnvs"]}
     assert way == {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+
+
+@pytest.mark.parametrize("cni", [Cni.CILIUM, Cni.CALICO])
+def test_every_value_and_version_has_its_place_in_the_documents(cni: Cni) -> None:
+    """docs/reference/charts.md says of each value where it was looked up: one that is set and not there fails."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "charts.md").read_text()
+    for release in releases(spec(**(K3S | PODS), cni=cni)):
+        _, _, section = page.partition(f"## {release.chart.name}\n")
+        section, _, _ = section.partition("\n## ")
+        for path in paths(release.values):
+            assert f"`{path}`" in section, f"{path} of {release.chart.name}"
+        assert f"{release.chart.name} {release.chart.version}" in page
+
+
+ONE_VALUE = ("extraEnvs", "affinity", "tolerations", "enabledControllers")
+"""Lists and maps that are one value to the chart, whatever is in them."""
+
+
+def paths(values: dict[str, Any], before: str = "") -> list[str]:
+    """The values by their dotted paths."""
+    found = []
+    for key, value in values.items():
+        if isinstance(value, dict) and key not in ONE_VALUE:
+            found += paths(value, f"{before}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict) and key not in ONE_VALUE:
+            found += paths(value[0], f"{before}{key}[].")
+        else:
+            found.append(f"{before}{key}")
+    return found
 
 
 def test_a_chart_is_known_by_its_name() -> None:
