@@ -132,9 +132,10 @@ def _established(definition: dict[str, object]) -> bool:
 
 
 async def _trouble(client: KubernetesClient, release: Release, objects: Sequence[ReleaseObject]) -> str:
-    """What the release's own objects say, as the end of a sentence; empty where they say nothing."""
+    """What the release's own objects say, to be put after the error; empty where they say nothing."""
     found = [(one.kind, one.namespace or release.namespace, one.name) for one in objects if one.kind in WORKLOADS]
     try:
-        return "".join([f" {text}" for one in found if (text := await unready(client, *one))])
+        said = [text for one in found if (text := await unready(client, *one))]
+        return "".join([f"; {text}" for text in said])
     except KubernetesError as error:
-        return f" Its objects cannot be read: {error}"
+        return f"; its objects cannot be read: {error}"

@@ -29,6 +29,9 @@ LIVE, RECORD, STALE = "live", "record", "stale"
 NO_CHANGE_OF_THE_CLUSTER = ("helm ensure", "/agent/")
 """Crossings that are looks in truth: Helm's subprocess looks first by itself; questions to a guest agent are POSTs."""
 
+NO_EFFECT = ("counters", "changes", "turns")
+"""Tables whose rows are no effects: numbers, the feed, and turns, which come and go with every attempt."""
+
 
 class Looks:
     """The switch. Also a `clients.crossings.Crossing`, which every client of the test is given."""
@@ -105,7 +108,7 @@ class _Watched:
         if isinstance(statement, Select):
             return await self._select(statement, parameters)
         table = statement.table.name if isinstance(statement, Insert | Update | Delete) else ""
-        counted = bool(table) and table not in ("counters", "changes") and not _is_take(statement)
+        counted = bool(table) and table not in NO_EFFECT and not _is_take(statement)
         if counted and isinstance(statement, Insert):
             self._looks.written.append(f"insert {table}")
         result = await self._connection.execute(statement, parameters)

@@ -174,6 +174,22 @@ async def test_a_chart_that_cannot_be_rendered_is_final_and_says_why(world: Worl
     assert "no such thing" in failed.value.message
 
 
+async def test_a_release_that_fails_says_which_object_and_why(world: World) -> None:
+    pods = "template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}"
+    web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {a: b}}, "
+    release = written(world.charts, web=f"{web}{pods}}}", hook=HOOK.replace("pre-install", "post-install"))
+    with pytest.raises(ApplicationError) as failed:
+        await world.ensure(release, limit=15.0)
+    assert failed.value.type == "ReleaseFailed"
+    assert failed.value.message.startswith("The release some (some 1.0.0) failed: failed post-install: ")
+    assert "Job/default/never-ends not ready" in failed.value.message
+    assert "; Deployment default/web: 0 of 1 ready" in failed.value.message
+
+    other = written(world.charts, "other", web=f"{web}{pods}}}")
+    with pytest.raises(ApplicationError, match='Deployment "web" in namespace "default" exists and cannot be imported'):
+        await world.ensure(other)
+
+
 async def test_a_first_install_that_failed_is_tried_anew(world: World) -> None:
     broken = written(world.charts, bad="apiVersion: nowhere/v1\nkind: Nothing\nmetadata: {name: x}\n")
     with pytest.raises(ApplicationError, match="unable to build"):
