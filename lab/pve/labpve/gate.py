@@ -15,6 +15,11 @@ from .upload_api import multipart
 SECRETS = {*SECRET_KEYS, "cipassword", "sshkeys", "value"}
 # Writes that a datacenter without quorum still answers: they do not touch /etc/pve.
 WITHOUT_QUORUM = ("/access/ticket", "/access/openid/")
+FRONT = """<!doctype html><html lang="en"><title>Simulated Proxmox VE</title>
+<h1>Simulated Proxmox VE</h1>
+<p>Only the HTTP API is simulated. On a real Proxmox VE this address opens its web interface.</p></html>
+"""
+"""For a person who follows a link into Proxmox VE."""
 
 
 def masked(values):
@@ -52,6 +57,8 @@ class Gate:
             path = path.removeprefix(prefix)
         if not self.nodes[self.node_of(request)].get("online", True):
             self._cut(request)  # an old connection to a node that died
+        if request.method == "GET" and request.path == "/":
+            return web.Response(text=FRONT, content_type="text/html")
         plan = self.faults.plan(request.method, path, self.who(request))
         token = PLAN.set(plan)
         try:

@@ -26,6 +26,15 @@ def test_realms_need_no_sign_in(lab: Lab) -> None:
     assert [(r["realm"], r["type"]) for r in rows] == [("pam", "pam"), ("pve", "pve"), ("sso", "openid")]
 
 
+def test_a_link_into_the_web_interface_says_that_there_is_none(lab: Lab) -> None:
+    before = lab.control("GET", "/lab/journal")
+    page = lab.http.get(f"{lab.endpoints[0]}/")
+    assert page.status_code == 200
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert "Only the HTTP API is simulated" in page.text
+    assert lab.control("GET", "/lab/journal") == before
+
+
 def test_a_ticket_and_its_csrf_token(lab: Lab) -> None:
     who = lab.anyone()
     reply = who.post("/access/ticket", username="admin", realm="pve", password="lab-admin")
