@@ -29,9 +29,6 @@ SITES_EVERY = 5.0
 """Longest time in seconds until a site that was added elsewhere gets its workers; usually the feed is faster."""
 THROTTLE = timedelta(seconds=2)
 """Heartbeats reach the server at least this often: how soon a cancelled wait ends (the SDK's default is 8 s of 10)."""
-STICKY = timedelta(seconds=2)
-"""How long a workflow's task waits for the worker that knows it: so long a death holds up its jobs (the SDK's default
-is 10 s). A worker that is merely slow costs a replay."""
 AGAIN_AFTER = 2.0
 LAST_SECONDS = 5.0
 """After the grace, for what must be closed; then the process ends whatever still waits."""
@@ -138,7 +135,7 @@ class Crew:
             max_concurrent_activities=self._settings.control_slots,
             max_concurrent_workflow_task_polls=10,
             max_concurrent_activity_task_polls=10,
-            sticky_queue_schedule_to_start_timeout=STICKY,
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=self._settings.sticky_seconds),
             max_heartbeat_throttle_interval=THROTTLE,
             default_heartbeat_throttle_interval=THROTTLE,
             graceful_shutdown_timeout=timedelta(seconds=self._settings.grace_seconds),

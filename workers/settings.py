@@ -29,13 +29,17 @@ class WorkerSettings:
     control_slots: int = 40
     grace_seconds: float = 20.0
     """How long activities may go on after SIGTERM before they are cut; their next attempt resumes elsewhere."""
+    sticky_seconds: float = 2.0
+    """How long a workflow's task waits for the worker that knows it: so long a death holds up its jobs (the SDK's
+    default is 10 s). A worker that is merely slow costs a replay."""
 
 
 def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
     """Read TRILITHON_* variables.
 
     TRILITHON_STORE (required), _KEY_FILE, _TEMPORAL (host:port), _NAMESPACE, _TEMPORAL_UI, _CHARTS, _SITES (comma
-    separated ids), _CONTROL (0 or 1), _LIMITS (JSON of domain.contracts.jobs.TimeLimits), _GRACE (seconds).
+    separated ids), _CONTROL (0 or 1), _LIMITS (JSON of domain.contracts.jobs.TimeLimits), _GRACE and
+    _STICKY (seconds).
     Raises ValueError naming the variable that is missing or wrong.
     """
 
@@ -50,10 +54,13 @@ def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
         limits = TimeLimits.model_validate_json(get("LIMITS", "{}"))
     except ValueError as error:
         raise ValueError(f"TRILITHON_LIMITS is not readable: {error}") from error
-    try:
-        grace = float(get("GRACE", "20"))
-    except ValueError as error:
-        raise ValueError("TRILITHON_GRACE is not a number of seconds") from error
+
+    def seconds(name: str, default: float) -> float:
+        try:
+            return float(get(name, str(default)))
+        except ValueError as error:
+            raise ValueError(f"TRILITHON_{name} is not a number of seconds") from error
+
     return WorkerSettings(
         store_url=get("STORE"),
         key_file=Path(get("KEY_FILE")) if get("KEY_FILE") else None,
@@ -66,5 +73,6 @@ def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
         charts=Path(get("CHARTS", "charts")),
         sites=tuple(part.strip() for part in get("SITES").split(",") if part.strip()),
         control=get("CONTROL", "1") != "0",
-        grace_seconds=grace,
+        grace_seconds=seconds("GRACE", WorkerSettings.grace_seconds),
+        sticky_seconds=seconds("STICKY", WorkerSettings.sticky_seconds),
     )
