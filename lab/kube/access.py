@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from lab.kube import node_access
 from lab.kube.identity import Identity
 from lab.kube.objects import Obj, dig, meta
 from lab.kube.refusals import Refusal
@@ -13,7 +14,10 @@ RBAC = "rbac.authorization.k8s.io"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One thing that somebody wants to do; `path` is set for paths that are no resource."""
+    """One thing that somebody wants to do.
+
+    `path` is set for paths that are no resource; `on_node` is the node that a field selector restricts a list to.
+    """
 
     verb: str
     group: str = ""
@@ -22,6 +26,7 @@ class Attempt:
     namespace: str = ""
     name: str = ""
     path: str = ""
+    on_node: str = ""
 
 
 class RoleSource(Protocol):
@@ -74,7 +79,7 @@ class Authoriser:
     def allows(self, identity: Identity, attempt: Attempt) -> bool:
         if identity.master:
             return True
-        if self._node_may(identity, attempt):
+        if node_access.node_of(identity) and node_access.why_not(self._roles, identity, attempt) == "":
             return True
         return any(rule_allows(rule, attempt) for rule in self.rules(identity, attempt.namespace))
 
@@ -93,21 +98,6 @@ class Authoriser:
         role = self._roles.find(plural, "" if plural == "clusterroles" else namespace, reference.get("name", ""))
         return (role.get("rules") or []) if role else []
 
-    @staticmethod
-    def _node_may(identity: Identity, attempt: Attempt) -> bool:
-        """What a kubelet may do: its own node, its lease, its pods' state; read what pods need."""
-        if "system:nodes" not in identity.groups or not identity.user.startswith("system:node:"):
-            return False
-        name = identity.user.removeprefix("system:node:")
-        if attempt.resource == "nodes":
-            return attempt.verb in ("create", "get", "list", "watch") or attempt.name == name
-        if attempt.resource == "leases":
-            return attempt.namespace == "kube-node-lease" and attempt.name in (name, "")
-        if attempt.resource in ("pods", "events"):
-            return True
-        reads = attempt.verb in ("get", "list", "watch")
-        return reads and attempt.resource in ("services", "configmaps", "secrets", "endpoints", "csinodes")
-
     def demand(self, identity: Identity, attempt: Attempt) -> None:
         """Raises Refusal 403 with the API's words when the identity may not."""
         if self.allows(identity, attempt):
@@ -115,16 +105,13 @@ class Authoriser:
         if attempt.path:
             text = f'forbidden: User "{identity.user}" cannot {attempt.verb} path "{attempt.path}"'
             raise Refusal(403, "Forbidden", text, {})
-        raise Refusal(
-            403,
-            "Forbidden",
-            forbidden_text(identity, attempt),
-            {
-                "name": attempt.name,
-                "group": attempt.group,
-                "kind": attempt.resource,
-            },
-        )
+        text, details = forbidden_text(identity, attempt), {"kind": attempt.resource}
+        if node_access.node_of(identity) and (why := node_access.why_not(self._roles, identity, attempt)):
+            text += f": {why}" if why != node_access.NO_RULE else ""
+        for name, value in (("name", attempt.name), ("group", attempt.group)):
+            if value:
+                details[name] = value
+        raise Refusal(403, "Forbidden", text, details)
 
     def demand_no_escalation(self, identity: Identity, rules: list[Obj], namespace: str, name: str, kind: str) -> None:
         """Refuses (403) to let somebody hand out rights that they do not have themselves."""

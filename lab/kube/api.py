@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.kube import ownership, patches, refusals, rules
+from lab.kube import admission, ownership, patches, refusals, rules
 from lab.kube.access import Attempt, Authoriser, default_roles
 from lab.kube.identity import Identity, TokenSigner
 from lab.kube.objects import Key, Obj, clone, key_of, meta, now_text
@@ -17,6 +17,7 @@ from lab.kube.resources import Registry, Resource, Target
 from lab.kube.storage import ObjectStore
 
 SYSTEM = Identity("system:apiserver", ("system:masters",))
+_SHOWN_WHEN_DELETED = {"pods", "services", "serviceaccounts", "persistentvolumes", "persistentvolumeclaims"}
 _UPDATE_NEEDS_REVISION = {"leases", "customresourcedefinitions", "apiservices"}
 
 
@@ -116,18 +117,17 @@ class KubeApi:
         if resource.namespaced:
             given = data.setdefault("namespace", target.namespace)
             if given != target.namespace:
-                raise refusals.bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
-            self._demand_namespace(target.namespace)
+                raise refusals.other_namespace()
+            self._demand_namespace(target.namespace, resource, str(data.get("name") or ""))
         else:
             data.pop("namespace", None)
         if not data.get("name") and data.get("generateName"):
             data["name"] = data["generateName"] + randomness.token_hex(3)[:5]
         if data.get("resourceVersion"):
-            raise Refusal(500, "InternalError", "resourceVersion should not be set on objects to be created")
+            raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
         if "status" in resource.subresources and resource.plural not in ("namespaces", "nodes", "pods"):
             obj.pop("status", None)
+        admission.of_creation(call.identity, resource, obj)
         rules.fill(resource, obj)
         rules.check(resource, obj)
         if self.store.get(resource.storage, key_of(obj)) is not None:
@@ -152,14 +152,12 @@ class KubeApi:
                 return self.create(Target(target.resource, target.namespace), obj, call)
             raise refusals.not_found(target.resource, target.name)
         if meta(obj).get("name") != target.name:
-            raise refusals.bad_request(
-                f"the name of the object ({meta(obj).get('name')}) does not match the name on the URL ({target.name})"
-            )
+            raise refusals.wrong_name(str(meta(obj).get("name")), target.name)
         given = meta(obj).get("resourceVersion")
         needs = target.resource.custom or target.resource.plural in _UPDATE_NEEDS_REVISION
         if not given and needs:
             why = "Invalid value: 0: must be specified for an update"
-            raise refusals.invalid(target.resource, target.name, ("metadata.resourceVersion", "FieldValueInvalid", why))
+            raise refusals.unconditional(target.resource, target.name, why)
         return self._replace(target, old, obj, call)
 
     def patch(self, target: Target, patch: Patch, call: Call) -> tuple[Obj, bool]:
@@ -171,37 +169,43 @@ class KubeApi:
         if old is None:
             raise refusals.not_found(resource, target.name)
         try:
-            if patch.kind == "json":
-                new = patches.json_patch(old, patch.body)
-            elif patch.kind == "strategic":
-                new = patches.strategic(clone(old), patch.body)
-            else:
-                new = patches.merge(clone(old), patch.body)
-        except patches.PatchTestFailed as error:
-            raise Refusal(
-                422, "Invalid", f"the server rejected our request due to an error in our request: {error}", {}
-            ) from error
+            new = patches.apply_to(old, patch.kind, patch.body)
         except patches.PatchError as error:
-            code = 422 if patch.kind == "json" else 400
-            raise Refusal(code, "Invalid" if code == 422 else "BadRequest", str(error), {}) from error
-        if not isinstance(new, dict):
-            raise refusals.bad_request("the patch does not leave an object")
-        if meta(new).get("name") != target.name or (meta(new).get("namespace") or "") != target.namespace:
-            raise refusals.bad_request("the name of the object does not match the name on the URL")
-        if patch.kind != "json" and isinstance(patch.body, dict):
-            given = meta(patch.body).get("resourceVersion")
-            if given is None:
-                new["metadata"]["resourceVersion"] = meta(old)["resourceVersion"]
-        return self._replace(target, old, self._decoded(resource, new), call), False
+            raise refusals.patch_error(str(error), applies=patch.kind == "json" and error.understood) from error
+        named, space = meta(new).get("name"), meta(new).get("namespace") or ""
+        if not named:
+            text = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+            raise refusals.bad_request(text)
+        if named != target.name:
+            raise refusals.wrong_name(str(named), target.name)
+        if space != target.namespace:
+            raise refusals.other_namespace()
+        if meta(new).get("uid") not in (None, meta(old)["uid"]):
+            why = f'Invalid value: "{meta(new)["uid"]}": field is immutable'
+            raise refusals.invalid(resource, target.name, ("metadata.uid", "FieldValueInvalid", why))
+        if patch.kind != "json" and meta(patch.body).get("resourceVersion") is None:
+            new["metadata"]["resourceVersion"] = meta(old)["resourceVersion"]
+        try:
+            return self._replace(target, old, self._decoded(resource, new), call), False
+        except Refusal as refusal:
+            if refusal.code == 400 and " cannot be handled as " in refusal.message:
+                raise refusals.undecodable_patch(new, refusal.message) from refusal
+            raise
 
     def _apply(self, target: Target, old: Obj | None, patch: Patch, call: Call) -> tuple[Obj, bool]:
         resource = target.resource
         config = rules.without_nulls(patch.body)
         if not isinstance(config, dict) or config.get("kind") != resource.kind:
-            raise refusals.bad_request("invalid object type: the configuration needs apiVersion and kind of the path")
-        config.setdefault("metadata", {}).setdefault("name", target.name)
-        if config["metadata"]["name"] != target.name:
-            raise refusals.bad_request("the name of the object does not match the name on the URL")
+            named = (config.get("apiVersion", ""), config.get("kind", "")) if isinstance(config, dict) else ("", "")
+            raise refusals.bad_request(f"invalid object type: {_group_kind(*named)}")
+        found = config.setdefault("metadata", {}).get("name")
+        if not found:
+            text = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+            raise refusals.bad_request(text)
+        if (config["metadata"].get("namespace") or target.namespace) != target.namespace:
+            raise refusals.other_namespace()
+        if found != target.name and old is None:
+            raise refusals.wrong_name(found, target.name)
         if config["metadata"].get("managedFields"):
             raise refusals.bad_request("metadata.managedFields must be nil")
         if resource.plural == "secrets" and config.get("stringData"):
@@ -214,10 +218,13 @@ class KubeApi:
             merged = ownership.apply(old, config, call.manager, patch.force, target.subresource)
         except ApplyConflict as problem:
             raise _apply_refusal(problem) from problem
+        if found != target.name:
+            raise refusals.wrong_name(found, target.name)
         if old is None:
             if target.subresource:
                 raise refusals.not_found(resource, target.name)
             fields = merged["metadata"].pop("managedFields", [])
+            merged["metadata"].pop("resourceVersion", None)
             created = self.create(
                 Target(resource, target.namespace), merged, Call(call.identity, call.manager, dry_run=True)
             )
@@ -232,8 +239,13 @@ class KubeApi:
         if data.get("resourceVersion") and data["resourceVersion"] != before["resourceVersion"]:
             raise refusals.stale(resource, target.name)
         if data.get("uid") and data["uid"] != before["uid"]:
-            why = f"Precondition failed: UID in precondition: {data['uid']}, UID in object meta: {before['uid']}"
+            why = (
+                f"StorageError: invalid object, Code: 4, Key: {_etcd_key(target)}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {data['uid']}, "
+                f"UID in object meta: {before['uid']}"
+            )
             raise refusals.conflict(resource, target.name, why)
+        admission.of_change(call.identity, resource, target.subresource, old, new)
         fields = data.get("managedFields")
         if target.subresource == "status":
             new = {**clone(old), "status": new.get("status", {})}
@@ -281,6 +293,7 @@ class KubeApi:
     def delete(self, target: Target, options: Obj, call: Call) -> Obj:
         """Deletes, or marks for deletion; returns the Status or the object that still waits."""
         resource, old = target.resource, self.read(target)
+        admission.of_deletion(call.identity, resource, old)
         data = meta(old)
         wanted = options.get("preconditions") or {}
         for field, label, end in (
@@ -295,8 +308,8 @@ class KubeApi:
             waits = True
         if not waits:
             self._orphan(options, data, call)
-            self._removed(resource, old, call)
-            return _deleted_status(resource, data)
+            last = self._removed(resource, old, call)
+            return last if resource.plural in _SHOWN_WHEN_DELETED else _deleted_status(resource, data)
         if data.get("deletionTimestamp") and grace != 0:
             return old
         new = clone(old)
@@ -366,22 +379,18 @@ class KubeApi:
         obj: Obj = rules.without_nulls(body)
         version, kind = obj.setdefault("apiVersion", resource.api_version), obj.setdefault("kind", resource.kind)
         if (version, kind) != (resource.api_version, resource.kind):
-            raise refusals.bad_request(
-                f"the object provided ({version}, {kind}) does not match the expected "
-                f"({resource.api_version}, {resource.kind})"
-            )
+            raise refusals.other_kind(str(version), str(kind), resource)
         if not isinstance(obj.setdefault("metadata", {}), dict):
             raise refusals.bad_request("metadata is not an object")
         return obj
 
-    def _demand_namespace(self, name: str) -> None:
+    def _demand_namespace(self, name: str, resource: Resource, obj_name: str) -> None:
         spaces = self.registry.named("namespaces")
         found = self.store.get(spaces.storage, ("", name))
         if found is None:
             raise refusals.not_found(spaces, name)
         if meta(found).get("deletionTimestamp"):
-            text = f"unable to create new content in namespace {name} because it is being terminated"
-            raise Refusal(403, "Forbidden", text, {"causes": [{"reason": "NamespaceTerminating"}]})
+            raise refusals.terminating(resource, obj_name, name)
 
     def _guard_roles(self, resource: Resource, old: Obj | None, new: Obj, call: Call) -> None:
         if resource.group != "rbac.authorization.k8s.io" or call.identity.master:
@@ -416,6 +425,15 @@ class KubeApi:
         for hook in list(self.after):
             hook("removed", resource, last)
         return last
+
+
+def _etcd_key(target: Target) -> str:
+    return "/".join(part for part in ("/registry", target.resource.plural, target.namespace, target.name) if part)
+
+
+def _group_kind(api_version: str, kind: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
 
 
 def _unchanged(old: Obj, new: Obj) -> bool:

@@ -144,6 +144,7 @@ class Controllers:
             "serviceaccounts", namespace, annotations_of(secret).get("kubernetes.io/service-account.name", "")
         )
         if account is None:
+            self._api.take("secrets", (namespace, name), "")
             return
         token = self._api.signer.issue_lasting(account, name)
 
@@ -182,6 +183,18 @@ def _count(value: int | str, total: int) -> int:
     return int(value)
 
 
+def _wanted(api: "KubeApi", pods: list[Obj]) -> int:
+    """How many pods their controllers want; a pod without one does not count, as in the disruption controller."""
+    owners: dict[str, int] = {}
+    for pod in pods:
+        for owner in meta(pod).get("ownerReferences") or []:
+            plural = f"{str(owner.get('kind')).lower()}s"
+            if owner.get("controller") and plural in ("replicasets", "statefulsets", "replicationcontrollers"):
+                found = api.find(plural, key_of(pod)[0], owner.get("name", ""))
+                owners[str(owner.get("uid"))] = dig(found or {}, "spec", "replicas", default=0)
+    return sum(owners.values())
+
+
 def pod_ready(pod: Obj) -> bool:
     """True when the pod's Ready condition is."""
     return any(
@@ -204,15 +217,20 @@ def budget_status(api: "KubeApi", budget: Obj) -> Obj:
         ]
     )
     healthy = sum(1 for pod in pods if pod_ready(pod) and not meta(pod).get("deletionTimestamp"))
+    expected = len(pods)
     if "maxUnavailable" in spec:
-        needed = len(pods) - _count(spec["maxUnavailable"], len(pods))
+        expected = _wanted(api, pods)
+        needed = max(0, expected - _count(spec["maxUnavailable"], expected))
+    elif isinstance(least := spec.get("minAvailable", 1), str):
+        expected = _wanted(api, pods)
+        needed = _count(least, expected)
     else:
-        needed = _count(spec.get("minAvailable", 1), len(pods))
-    allowed = max(0, healthy - needed) if pods else 0
+        needed = least
+    allowed = max(0, healthy - needed) if expected else 0
     return {
         "currentHealthy": healthy,
         "desiredHealthy": max(0, needed),
-        "expectedPods": len(pods),
+        "expectedPods": expected,
         "disruptionsAllowed": allowed,
         "observedGeneration": meta(budget).get("generation", 1),
         "conditions": [

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -78,6 +79,10 @@ class ApiHandler:
             return web.Response(text="ok")
         target = parse_path(self._api.registry, path)
         if target is None:
+            # Whether somebody may is decided before whether it exists, as nobody shall learn by asking.
+            if named := unknown_path(path):
+                verb = self._verb(request.method, bool(named.name), False)
+                self._api.authoriser.demand(identity, replace(named, verb=verb))
             return self._document(request, identity, path)
         if trouble:
             raise refusals.unavailable(trouble)
@@ -93,8 +98,12 @@ class ApiHandler:
         identity = from_certificate(der, self._authorities) if der else ANONYMOUS
         if user := request.headers.get("Impersonate-User"):
             groups = tuple(request.headers.getall("Impersonate-Group", []))
+            if user.startswith("system:serviceaccount:") and not groups:
+                groups = ("system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}")
             self._api.authoriser.demand(identity, Attempt("impersonate", resource="users", name=user))
             return Identity(user, (*groups, "system:authenticated"))
+        if "Impersonate-Group" in request.headers:
+            raise refusals.bad_request("requested groups without impersonating a user name")
         return identity
 
     # documents
@@ -127,9 +136,15 @@ class ApiHandler:
             found = discovery.openapi_v3(registry, path.removeprefix("/openapi/v3/"))
         elif path == "/":
             found = {"paths": ["/api", "/apis", "/livez", "/openapi/v3", "/readyz", "/version"]}
-        if found is None:
+        if found is None and len(parts) > 3 and self._served(parts):
             raise refusals.no_such_path()
+        if found is None:
+            return web.Response(status=404, text="404 page not found\n")
         return _json(found)
+
+    def _served(self, parts: list[str]) -> bool:
+        group, version = (parts[1], parts[2]) if parts[0] == "apis" else ("", parts[1])
+        return version in ({"": ["v1"]} | self._api.registry.groups()).get(group, [])
 
     # resources
 
@@ -137,7 +152,7 @@ class ApiHandler:
         resource, query, method = target.resource, request.query, request.method
         watching = query.get("watch") in ("true", "1") and method == "GET"
         selector = Selector(resource.plural, query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        verb = self._verb(method, target, watching)
+        verb = self._verb(method, bool(target.name), watching)
         self._api.authoriser.demand(
             identity,
             Attempt(
@@ -147,10 +162,14 @@ class ApiHandler:
                 target.subresource,
                 target.namespace or (target.name if resource.plural == "namespaces" else ""),
                 target.name or selector.name,
+                on_node=selector.node,
             ),
         )
         if target.subresource == "" and verb not in resource.verbs:
             raise refusals.method_not_allowed()
+        if (method == "PUT" and not target.name) or (method == "DELETE" and target.subresource):
+            raise refusals.method_not_allowed()
+        _check_options(method, query)
         call = Call(identity, _manager(request), query.get("dryRun") == "All")
         if verb in ("get", "list", "watch") and target.subresource in ("", "status"):
             if target.name and not watching:
@@ -177,10 +196,10 @@ class ApiHandler:
         raise refusals.method_not_allowed()
 
     @staticmethod
-    def _verb(method: str, target: Target, watching: bool) -> str:
+    def _verb(method: str, named: bool, watching: bool) -> str:
         if method in ("GET", "HEAD"):
-            return "watch" if watching else ("get" if target.name else "list")
-        if method == "DELETE" and not target.name:
+            return "watch" if watching else ("get" if named else "list")
+        if method == "DELETE" and not named:
             return "deletecollection"
         if method not in _VERBS:
             raise refusals.method_not_allowed()
@@ -202,23 +221,29 @@ class ApiHandler:
 
     def _list(self, request: web.BaseRequest, target: Target, selector: Selector) -> web.Response:
         resource, query, store = target.resource, request.query, self._api.store
-        since = query.get("resourceVersion", "")
-        if query.get("resourceVersionMatch") == "Exact" and since.isdigit() and int(since) != store.revision:
-            raise refusals.expired("The resourceVersion for the provided list is too old.")
-        objects = [obj for obj in store.rows(resource.storage, target.namespace) if selector(obj)]
-        list_meta: Obj = {"resourceVersion": str(store.revision)}
+        since = _revision(query.get("resourceVersion", ""))
+        if since > store.revision:
+            raise refusals.future(since, store.revision)
+        at, after = store.revision, [""]
+        if query.get("resourceVersionMatch") == "Exact":
+            at = since
         if mark := query.get("continue"):
             try:
                 position = json.loads(bytes.fromhex(mark))
             except ValueError:
-                raise refusals.bad_request("continue key is not valid") from None
-            if position["rv"] <= store.compacted:
-                raise refusals.expired(
-                    "The provided continue parameter is too old to display a consistent list result."
-                )
-            objects = [obj for obj in objects if list(key_of(obj)) > position["key"]]
-            list_meta["resourceVersion"] = str(position["rv"])
-        limit = int(query.get("limit") or 0)
+                raise refusals.bad_request("invalid continue token: continue key is not valid") from None
+            at, after = position["rv"], position["key"]
+        try:
+            rows = store.rows_at(resource.storage, target.namespace, at)
+        except Compacted:
+            what = "continue parameter" if query.get("continue") else "resourceVersion for the provided list"
+            raise refusals.expired(f"The provided {what} is too old to display a consistent list result.") from None
+        objects = [obj for obj in rows if list(key_of(obj)) > after and selector(obj)]
+        list_meta: Obj = {"resourceVersion": str(at)}
+        try:
+            limit = int(query.get("limit") or 0)
+        except ValueError:
+            raise refusals.bad_request(f'strconv.ParseInt: parsing "{query["limit"]}": invalid syntax') from None
         if 0 < limit < len(objects):
             position = {"rv": int(list_meta["resourceVersion"]), "key": list(key_of(objects[limit - 1]))}
             list_meta["continue"] = json.dumps(position).encode().hex()
@@ -251,6 +276,7 @@ class ApiHandler:
         stream = web.StreamResponse(headers={"Content-Type": "application/json"})
         stream.enable_chunked_encoding()
         since = query.get("resourceVersion", "")
+        _revision(since)
         initial = query.get("sendInitialEvents") == "true"
         start = int(since) if since.isdigit() and since != "0" and not initial else store.revision
         limit = float(query.get("timeoutSeconds") or 1800)
@@ -322,21 +348,24 @@ class ApiHandler:
             return _json(body)
         if target.subresource not in ("", "status"):
             raise refusals.method_not_allowed()
-        return self._one(request, target, self._api.update(target, body, call))
+        known = self._api.store.get(target.resource.storage, (target.namespace, target.name)) is not None
+        return self._one(request, target, self._api.update(target, body, call), 200 if known else 201)
 
     def _patch(self, request: web.BaseRequest, target: Target, body: Any, call: Call) -> web.Response:
         kind = _PATCHES.get(request.content_type)
         if kind is None or (kind == "strategic" and target.resource.custom):
-            raise refusals.unsupported_media(request.content_type, ", ".join(_PATCHES))
+            raise Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         if kind == "apply" and not request.query.get("fieldManager"):
-            raise Refusal(
-                400,
-                "BadRequest",
-                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
-            )
+            why = "Required value: is required for apply patch"
+            raise refusals.bad_options("PatchOptions", "fieldManager", "FieldValueRequired", why)
+        if kind != "apply" and "force" in request.query:
+            why = "Forbidden: may not be specified for non-apply patch"
+            raise refusals.bad_options("PatchOptions", "force", "FieldValueForbidden", why)
         if target.subresource == "scale":
             return _json(reviews.scale(self._api, target, dig(body, "spec", "replicas")))
-        obj, created = self._api.patch(target, Patch(kind, body, request.query.get("force") == "true"), call)
+        obj, created = self._api.patch(
+            target, Patch(kind, body, request.query.get("force", "false") not in ("false", "0")), call
+        )
         return self._one(request, target, obj, 201 if created else 200)
 
     def _delete(
@@ -362,6 +391,36 @@ class ApiHandler:
                 "items": gone,
             }
         )
+
+
+def unknown_path(path: str) -> Attempt | None:
+    """What a path below a group would name if it were served; None for any other path."""
+    parts = [part for part in path.split("/") if part]
+    if parts[:1] == ["api"] and len(parts) > 2:
+        group, rest = "", parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, rest = parts[1], parts[3:]
+    else:
+        return None
+    space = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        space, rest = rest[1], rest[2:]
+    name, subresource = (*rest[1:3], "", "")[:2]
+    return Attempt("", group, rest[0], subresource, space, name)
+
+
+def _revision(text: str) -> int:
+    """The number in a resourceVersion, 0 for none; refuses (400) what is no number."""
+    if text and not text.isdigit():
+        raise refusals.bad_revision(text)
+    return int(text or 0)
+
+
+def _check_options(method: str, query: Mapping[str, str]) -> None:
+    kinds = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+    if method in kinds and (given := query.get("dryRun")) not in (None, "All"):
+        why = f'Unsupported value: ["{given}"]: supported values: "All"'
+        raise refusals.bad_options(kinds[method], "dryRun", "FieldValueNotSupported", why)
 
 
 def _seen_as(change: Change, selector: Selector, namespace: str) -> str:
@@ -395,6 +454,8 @@ def _manager(request: web.BaseRequest) -> str:
 
 async def _body(request: web.BaseRequest) -> Any:
     raw = await request.read()
+    if not raw and request.method in ("POST", "PUT"):
+        raise refusals.bad_request("the object provided is unrecognized: unexpected end of JSON input")
     if not raw:
         return {}
     kind = request.content_type

@@ -8,11 +8,28 @@ from lab.kube.objects import Obj, clone
 
 
 class PatchError(ValueError):
-    """The patch cannot be applied to this object."""
+    """The patch cannot be applied to this object. `understood` is False when it is no patch at all."""
+
+    def __init__(self, text: str, understood: bool = True) -> None:
+        super().__init__(text)
+        self.understood = understood
 
 
 class PatchTestFailed(PatchError):
     """A `test` operation of a JSON patch did not hold."""
+
+
+def apply_to(target: Obj, kind: str, body: Any) -> Obj:
+    """The object after a patch of kind `json`, `merge` or `strategic`; raises PatchError."""
+    if kind == "json":
+        found: Obj = json_patch(target, body)
+    elif not isinstance(body, dict):
+        what = "array" if isinstance(body, list) else "value"
+        text = f"error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        raise PatchError(text, understood=False)
+    else:
+        found = strategic(clone(target), body) if kind == "strategic" else merge(clone(target), body)
+    return found
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -85,7 +102,8 @@ def _remove(document: Any, parts: list[str]) -> Any:
 def json_patch(target: Obj, operations: Any) -> Any:
     """Applies the operations in order; raises PatchError (PatchTestFailed for a `test`) and then changes nothing."""
     if not isinstance(operations, list):
-        raise PatchError("a JSON patch is a list of operations")
+        text = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        raise PatchError(text, understood=False)
     document: Any = clone(target)
     for item in operations:
         if not isinstance(item, dict) or "op" not in item or "path" not in item:
@@ -96,11 +114,11 @@ def json_patch(target: Obj, operations: Any) -> Any:
         elif op == "remove":
             _remove(document, parts)
         elif op == "replace":
-            _walk(document, parts)
+            # A key that is missing is set, as the real server does; its parent must be there.
             if parts:
                 parent = _walk(document, parts[:-1])
                 if isinstance(parent, list):
-                    parent[int(parts[-1])] = clone(item.get("value"))
+                    parent[_position(parent, parts[-1], False)] = clone(item.get("value"))
                 else:
                     parent[parts[-1]] = clone(item.get("value"))
             else:

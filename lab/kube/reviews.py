@@ -9,9 +9,10 @@ from lab.kube.controllers import budget_status
 from lab.kube.identity import ISSUER, Identity, from_token
 from lab.kube.objects import Obj, dig, key_of, labels_of, meta, now_text
 from lab.kube.refusals import Refusal
-from lab.kube.resources import Target
+from lab.kube.resources import Resource, Target
 from lab.kube.selectors import from_object, labels_match
 
+_EVICTION = Resource("policy", "v1", "evictions", "Eviction")
 _DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -19,7 +20,7 @@ def evict(api: KubeApi, target: Target, body: Obj, call: Call) -> Obj:
     """Deletes a pod if its disruption budgets allow it; raises Refusal 429 when one does not."""
     pod = api.read(target)
     if body.get("kind") not in (None, "Eviction"):
-        raise refusals.bad_request("the body is no Eviction")
+        raise refusals.other_kind(str(body.get("apiVersion")), str(body.get("kind")), _EVICTION)
     name = dig(body, "metadata", "name", default=target.name)
     if name != target.name:
         raise refusals.bad_request("name in URL does not match name in Eviction object")
@@ -34,16 +35,18 @@ def evict(api: KubeApi, target: Target, body: Obj, call: Call) -> Obj:
     if counts and len(budgets) > 1:
         raise Refusal(
             500,
-            "InternalError",
+            "",
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
         )
     for budget in budgets if counts else []:
         status = budget_status(api, budget)
         if status["disruptionsAllowed"] <= 0:
-            text = (
-                f"The disruption budget {meta(budget)['name']} needs {status['desiredHealthy']} healthy pods and "
-                f"has {status['currentHealthy']} currently"
-            )
+            text = f"The disruption budget {meta(budget)['name']} does not allow evicting pods currently"
+            if status["currentHealthy"] <= status["desiredHealthy"]:
+                text = (
+                    f"The disruption budget {meta(budget)['name']} needs {status['desiredHealthy']} healthy pods and "
+                    f"has {status['currentHealthy']} currently"
+                )
             raise Refusal(
                 429,
                 "TooManyRequests",
@@ -70,14 +73,19 @@ def request_token(api: KubeApi, target: Target, body: Obj) -> Obj:
     account = api.read(target)
     spec = body.get("spec") or {}
     seconds = spec.get("expirationSeconds") or 3600
-    if seconds < 600:
-        raise Refusal(
-            422,
-            "Invalid",
-            'TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: '
-            f"Invalid value: {seconds}: may not specify a duration less than 10 minutes",
-            {},
-        )
+    why = "less than 10 minutes" if seconds < 600 else "larger than 2^32 seconds" if seconds > 2**32 else ""
+    if why:
+        text = f"Invalid value: {seconds}: may not specify a duration {why}"
+        cause = ("spec.expirationSeconds", "FieldValueInvalid", text)
+        raise refusals.invalid(Resource("authentication.k8s.io", "v1", "", "TokenRequest"), "", cause)
+    if bound := spec.get("boundObjectRef"):
+        kinds = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
+        plural = kinds.get(bound.get("kind"))
+        if plural is None:
+            where = f"/{bound.get('apiVersion', '')}, Kind={bound.get('kind', '')}"
+            raise refusals.bad_request(f"cannot bind token to object of type {where}")
+        space = "" if plural == "nodes" else target.namespace
+        api.read(Target(api.registry.named(plural), space, bound.get("name", "")))
     token, ends = api.signer.issue(account, seconds, spec.get("audiences") or None)
     return {
         "kind": "TokenRequest",
@@ -97,6 +105,8 @@ def review(api: KubeApi, target: Target, body: Obj, identity: Identity) -> Obj:
         del answer["spec"]
         answer["status"] = {"userInfo": _user_info(identity)}
     elif kind == "TokenReview":
+        if not spec.get("token"):
+            raise refusals.bad_request("token is required for TokenReview in authentication")
         try:
             found = from_token(spec.get("token", ""), api.signer, api, (spec.get("audiences") or [ISSUER])[0])
             answer["status"] = {"authenticated": True, "user": _user_info(found)}
@@ -111,6 +121,9 @@ def review(api: KubeApi, target: Target, body: Obj, identity: Identity) -> Obj:
             "nonResourceRules": [rule for rule in rules if rule.get("nonResourceURLs")],
         }
     else:
+        if bool(spec.get("resourceAttributes")) == bool(spec.get("nonResourceAttributes")):
+            text = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            raise refusals.invalid(target.resource, "", ("spec.resourceAttributes", "FieldValueInvalid", text))
         who = identity
         if kind != "SelfSubjectAccessReview":
             who = Identity(spec.get("user", ""), tuple(spec.get("groups") or ()))

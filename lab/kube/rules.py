@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from lab.kube.objects import Obj, dig, labels_of, meta
+from lab.kube.objects import Obj, annotations_of, dig, labels_of, meta
 from lab.kube.refusals import Refusal, bad_request, invalid
 from lab.kube.resources import Resource
 from lab.kube.selectors import from_object, labels_match
@@ -19,6 +19,7 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 _FREE_NAMES = {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}
 _LABEL_NAMES = {"namespaces", "services"}
 GENERATED = {"apps", "batch", "policy", "networking.k8s.io", "apiextensions.k8s.io"}
@@ -106,6 +107,8 @@ def check(resource: Resource, obj: Obj) -> None:
     data = meta(obj)
     name = data.get("name") or ""
     causes: list[tuple[str, str, str]] = []
+    if resource.plural == "leases":
+        _check_times(obj)
 
     def wrong(field: str, message: str, reason: str = "FieldValueInvalid") -> None:
         causes.append((field, reason, message))
@@ -118,7 +121,8 @@ def check(resource: Resource, obj: Obj) -> None:
             wrong(
                 "metadata.name",
                 f'Invalid value: "{name}": a lowercase RFC 1123 subdomain must consist of lower case '
-                "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+                "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character "
+                f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN.pattern}')",
             )
     for key, value in labels_of(obj).items():
         if not _LABEL_KEY.fullmatch(key) or not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
@@ -134,42 +138,81 @@ def check(resource: Resource, obj: Obj) -> None:
     if resource.group == "apps" and resource.plural in ("deployments", "daemonsets", "statefulsets", "replicasets"):
         _check_workload(obj, wrong)
     if resource.plural == "nodes":
-        for position, taint in enumerate(dig(obj, "spec", "taints", default=[]) or []):
-            if taint.get("effect") not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-                wrong(
-                    f"spec.taints[{position}].effect",
-                    f'Unsupported value: "{taint.get("effect")}": supported '
-                    'values: "NoExecute", "NoSchedule", "PreferNoSchedule"',
-                    "FieldValueNotSupported",
-                )
+        _check_taints(dig(obj, "spec", "taints", default=[]) or [], wrong)
+    if resource.plural == "secrets" and obj.get("type") == "kubernetes.io/service-account-token":
+        field = "kubernetes.io/service-account.name"
+        if not annotations_of(obj).get(field):
+            wrong(f"metadata.annotations[{field}]", "Required value", "FieldValueRequired")
+    if (
+        resource.plural == "poddisruptionbudgets"
+        and {"minAvailable", "maxUnavailable"} <= (obj.get("spec") or {}).keys()
+    ):
+        given = json.dumps(obj["spec"])
+        wrong("spec", f"Invalid value: {given}: minAvailable and maxUnavailable cannot be both set")
     if resource.plural in ("rolebindings", "clusterrolebindings"):
-        _check_binding(obj, wrong)
+        _check_binding(resource, obj, wrong)
     if resource.plural in ("roles", "clusterroles"):
-        _check_role(obj, wrong)
+        _check_role(resource, obj, wrong)
     if resource.plural == "services" and not dig(obj, "spec", "ports") and dig(obj, "spec", "clusterIP") != "None":
         wrong("spec.ports", "Required value", "FieldValueRequired")
     if resource.plural == "leases":
         seconds = dig(obj, "spec", "leaseDurationSeconds")
         if seconds is not None and (not isinstance(seconds, int) or seconds <= 0):
             wrong("spec.leaseDurationSeconds", f"Invalid value: {seconds}: must be greater than 0")
+        changes = dig(obj, "spec", "leaseTransitions", default=0)
+        if changes < 0:
+            wrong("spec.leaseTransitions", f"Invalid value: {changes}: must be greater than or equal to 0")
     if causes:
         raise invalid(resource, name, *causes)
 
 
-def _check_binding(obj: Obj, wrong: Any) -> None:
+def _check_times(obj: Obj) -> None:
+    """A Lease's times have six digits behind the second, no more and no less: others do not decode."""
+    for field in ("acquireTime", "renewTime"):
+        text = dig(obj, "spec", field)
+        if text is not None and not _MICRO_TIME.fullmatch(str(text)):
+            raise bad_request(
+                f'Lease in version "v1" cannot be handled as a Lease: parsing time "{text}" as '
+                '"2006-01-02T15:04:05.000000Z07:00": cannot parse it'
+            )
+
+
+def _check_taints(taints: list[Obj], wrong: Any) -> None:
+    effects = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+    seen: set[tuple[Any, Any]] = set()
+    for position, taint in enumerate(taints):
+        # The field's name is the real server's, though the taints stand in spec.
+        at, effect = f"metadata.taints[{position}]", taint.get("effect")
+        if not taint.get("key"):
+            wrong(f"{at}.key", 'Invalid value: "": name part must be non-empty')
+        if not effect:
+            wrong(f"{at}.effect", "Required value", "FieldValueRequired")
+        elif effect not in effects:
+            supported = ", ".join(f'"{one}"' for one in effects)
+            text = f'Unsupported value: "{effect}": supported values: {supported}'
+            wrong(f"{at}.effect", text, "FieldValueNotSupported")
+        if (taint.get("key"), effect) in seen:
+            text = f"Duplicate value: {json.dumps(taint)}: taints must be unique by key and effect pair"
+            wrong(at, text, "FieldValueDuplicate")
+        seen.add((taint.get("key"), effect))
+
+
+def _check_binding(resource: Resource, obj: Obj, wrong: Any) -> None:
     if not dig(obj, "roleRef", "name"):
         wrong("roleRef.name", "Required value", "FieldValueRequired")
-    if dig(obj, "roleRef", "kind") not in ("Role", "ClusterRole"):
-        wrong("roleRef.kind", 'Unsupported value: supported values: "Role", "ClusterRole"', "FieldValueNotSupported")
+    kinds = ("Role", "ClusterRole") if resource.namespaced else ("ClusterRole",)
+    if (kind := dig(obj, "roleRef", "kind")) not in kinds:
+        supported = ", ".join(f'"{one}"' for one in kinds)
+        wrong("roleRef.kind", f'Unsupported value: "{kind}": supported values: {supported}', "FieldValueNotSupported")
     for position, subject in enumerate(obj.get("subjects") or []):
         if not subject.get("name"):
             wrong(f"subjects[{position}].name", "Required value", "FieldValueRequired")
         if subject.get("kind") not in ("User", "Group", "ServiceAccount"):
-            text = 'Unsupported value: supported values: "ServiceAccount", "User", "Group"'
+            text = f'Unsupported value: "{subject.get("kind")}": supported values: "ServiceAccount", "User", "Group"'
             wrong(f"subjects[{position}].kind", text, "FieldValueNotSupported")
 
 
-def _check_role(obj: Obj, wrong: Any) -> None:
+def _check_role(resource: Resource, obj: Obj, wrong: Any) -> None:
     for position, rule in enumerate(obj.get("rules") or []):
         if not rule.get("verbs"):
             wrong(
@@ -177,7 +220,10 @@ def _check_role(obj: Obj, wrong: Any) -> None:
                 "Required value: verbs must contain at least one value",
                 "FieldValueRequired",
             )
-        if rule.get("nonResourceURLs"):
+        if urls := rule.get("nonResourceURLs"):
+            if resource.namespaced:
+                text = f"Invalid value: {json.dumps(urls)}: namespaced rules cannot apply to non-resource URLs"
+                wrong(f"rules[{position}].nonResourceURLs", text)
             continue
         if not rule.get("apiGroups"):
             text = "Required value: resource rules must supply at least one api group"
@@ -229,7 +275,7 @@ def _check_workload(obj: Obj, wrong: Any) -> None:
     elif not labels_match(from_object(selector) or [], labels):
         wrong(
             "spec.template.metadata.labels",
-            f"Invalid value: {json.dumps(labels)}: `selector` does not match template `labels`",
+            f"Invalid value: {json.dumps(labels, separators=(',', ':'))}: `selector` does not match template `labels`",
         )
     replicas = dig(obj, "spec", "replicas", default=1)
     if not isinstance(replicas, int) or replicas < 0:
@@ -247,12 +293,12 @@ def check_change(resource: Resource, old: Obj, new: Obj) -> None:
 
     if plural in ("secrets", "configmaps"):
         if plural == "secrets" and not same("type"):
-            raise _fixed(resource, name, "type")
+            raise _fixed(resource, name, "type", new.get("type"))
         if old.get("immutable") and not (same("data") and same("binaryData") and same("immutable")):
             text = "Forbidden: field is immutable when `immutable` is set"
             raise invalid(resource, name, ("data", "FieldValueForbidden", text))
     elif plural in ("deployments", "daemonsets", "statefulsets", "replicasets") and not same("spec", "selector"):
-        raise _fixed(resource, name, "spec.selector")
+        raise _fixed(resource, name, "spec.selector", dig(new, "spec", "selector"))
     elif plural in ("rolebindings", "clusterrolebindings") and not same("roleRef"):
         raise invalid(
             resource,
@@ -273,11 +319,12 @@ def check_change(resource: Resource, old: Obj, new: Obj) -> None:
         )
         raise invalid(resource, name, ("spec", "FieldValueForbidden", text))
     elif plural == "services" and dig(old, "spec", "clusterIP") and not same("spec", "clusterIP"):
-        raise _fixed(resource, name, "spec.clusterIPs[0]")
+        raise _fixed(resource, name, "spec.clusterIPs[0]", dig(new, "spec", "clusterIP"))
 
 
-def _fixed(resource: Resource, name: str, field: str) -> Refusal:
-    return invalid(resource, name, (field, "FieldValueInvalid", "Invalid value: field is immutable"))
+def _fixed(resource: Resource, name: str, field: str, value: Any) -> Refusal:
+    text = f"Invalid value: {json.dumps(value, separators=(',', ':'))}: field is immutable"
+    return invalid(resource, name, (field, "FieldValueInvalid", text))
 
 
 def _pod_change_allowed(old: Obj, new: Obj) -> bool:

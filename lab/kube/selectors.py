@@ -29,6 +29,8 @@ def parse_labels(text: str) -> list[Requirement]:
             found.append((key.strip(), "notin", (value.strip(),)))
         elif "=" in clause:
             key, value = re.split("==?", clause, maxsplit=1)
+            if "=" in value:
+                raise bad_request("found '=', expected: ',' or 'end of string'")
             found.append((key.strip(), "in", (value.strip(),)))
         elif clause.startswith("!"):
             found.append((clause[1:].strip(), "absent", ()))
@@ -138,6 +140,11 @@ class Selector:
 
     def __call__(self, obj: Mapping[str, Any]) -> bool:
         return labels_match(self.labels, labels_of(obj)) and fields_match(self.fields, obj)
+
+    @property
+    def node(self) -> str:
+        """The one node that pods are asked for, "" when the field selector does not say."""
+        return next((value for field, equal, value in self.fields if field == "spec.nodeName" and equal), "")
 
     @property
     def name(self) -> str:

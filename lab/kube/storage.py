@@ -59,6 +59,20 @@ class ObjectStore:
         found = self._objects.get(storage, {})
         return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
 
+    def rows_at(self, storage: str, namespace: str, revision: int) -> list[Obj]:
+        """Like `rows`, as they were at a past revision. Raises Compacted when the history does not reach back."""
+        if revision < self.compacted:
+            raise Compacted(self.compacted)
+        found = dict(self._objects.get(storage, {}))
+        for item in reversed(self._history):
+            if item.revision <= revision:
+                break
+            if item.storage == storage and item.previous is None:
+                found.pop(key_of(item.obj), None)
+            elif item.storage == storage and item.previous is not None:
+                found[key_of(item.obj)] = item.previous
+        return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
+
     def collections(self) -> Iterable[str]:
         return list(self._objects)
 

@@ -38,7 +38,7 @@ CONTROLLERS = (
     "disruption-controller",
     "clusterrole-aggregation-controller",
 )
-STARTS = 90.0
+STARTS = 240.0
 """Seconds that the control plane may take to its start; 3 where nothing else runs."""
 ENDS = 15.0
 """Seconds for a clean end, before it is killed."""
@@ -46,7 +46,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 class NotStarted(Exception):
-    """A program ended or did not answer; str() has the last lines of its log."""
+    """A program did not come up; str() has the last lines of every log."""
+
+
+class Ended(NotStarted):
+    """One of the programs ended at once."""
 
 
 @dataclass
@@ -74,6 +78,16 @@ class RealControlPlane:
             NotStarted: one of them did not come up.
         """
         etcd, program = await asyncio.to_thread(self._programs)
+        for again in (True, True, False):
+            try:
+                await self._start(etcd, program)
+                return
+            except Ended:
+                # Somebody may have taken one of the ports since they were found free.
+                if not again:
+                    raise
+
+    async def _start(self, etcd: Path, program: Path) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
         try:
             self._write()
@@ -218,7 +232,7 @@ class RealControlPlane:
         while True:
             for name, process in self._running.items():
                 if process.poll() is not None:
-                    raise NotStarted(self._trouble(f"{name} ended with {process.returncode}"))
+                    raise Ended(self._trouble(f"{name} ended with {process.returncode}"))
             try:
                 if (await client.get(path)).status_code == 200:
                     return

@@ -61,6 +61,22 @@ async def test_the_server_shows_a_certificate_of_its_own_authority(api: Api) -> 
             await client.get("/version")
 
 
+async def test_nobody_learns_what_exists_by_asking(api: Api) -> None:
+    client = await api.client("bob")
+    words = 'User "bob" cannot list resource "nothings" in API group "apps"'
+    refused(await client.get("/apis/apps/v1/nothings"), 403, "Forbidden", words)
+    refused(await client.get("/apis/none.example/v1/things"), 403, "Forbidden")
+    refused(await client.get("/api/v1/namespaces/none/secrets/none"), 403, "Forbidden")
+
+
+async def test_an_impersonated_account_has_its_groups(api: Api) -> None:
+    headers = {"Impersonate-User": "system:serviceaccount:kube-system:robot"}
+    user = ok(await api.admin.post(REVIEW, json=ASK, headers=headers), 201)["status"]["userInfo"]
+    assert {"system:serviceaccounts", "system:serviceaccounts:kube-system"} <= set(user["groups"])
+    answer = await api.admin.post(REVIEW, json=ASK, headers={"Impersonate-Group": "readers"})
+    refused(answer, 400, "BadRequest", "without impersonating a user")
+
+
 async def test_impersonation_needs_the_right(api: Api) -> None:
     headers = {"Impersonate-User": "carol", "Impersonate-Group": "readers"}
     user = ok(await api.admin.post(REVIEW, json=ASK, headers=headers), 201)["status"]["userInfo"]

@@ -61,6 +61,35 @@ async def test_deleting_with_preconditions(api: Api, space: str) -> None:
     ok(await api.admin.get(one(space)))
 
 
+async def test_deleting_an_older_state(api: Api, space: str) -> None:
+    old = await made(api, space)
+    ok(await api.admin.patch(one(space), content='{"data":{"a":"2"}}', headers=MERGE))
+    options = {"preconditions": {"resourceVersion": old["metadata"]["resourceVersion"]}}  # type: ignore[index]
+    answer = await api.admin.request("DELETE", one(space), json=options)
+    status = refused(answer, 409, "Conflict", "The object might have been modified")
+    assert status["details"]["kind"] == "ConfigMap"
+
+
+async def test_a_patch_of_another_uid_is_invalid(api: Api, space: str) -> None:
+    await made(api, space)
+    answer = await api.admin.patch(one(space), content='{"metadata":{"uid":"not-this-one"}}', headers=MERGE)
+    refused(answer, 422, "Invalid", "metadata.uid")
+
+
+async def test_a_creation_names_no_revision(api: Api, space: str) -> None:
+    body = config_map("it")
+    body["metadata"]["resourceVersion"] = "1"
+    answer = await api.admin.post(f"/api/v1/namespaces/{space}/configmaps", json=body)
+    assert answer.status_code == 500
+    assert "resourceVersion should not be set" in answer.text
+
+
+async def test_the_systems_namespaces_stay(api: Api) -> None:
+    for name in ("default", "kube-system", "kube-public"):
+        answer = await api.admin.delete(f"/api/v1/namespaces/{name}")
+        refused(answer, 403, "Forbidden", "this namespace may not be deleted")
+
+
 async def test_an_update_of_another_uid_conflicts(api: Api, space: str) -> None:
     old = await made(api, space)
     ok(await api.admin.delete(one(space)))

@@ -63,6 +63,15 @@ async def test_unknown_groups(api: Api) -> None:
     assert (await api.admin.get("/apis/apps/v9")).status_code == 404
 
 
+async def test_methods_that_a_path_does_not_have(api: Api, space: str) -> None:
+    maps = f"/api/v1/namespaces/{space}/configmaps"
+    body = {"metadata": {"name": "it"}}
+    ok(await api.admin.post(maps, json=body), 201)
+    for method, path in (("PUT", maps), ("POST", f"{maps}/it"), ("POST", "/api/v1/configmaps")):
+        refused(await api.admin.request(method, path, json=body), 405, "MethodNotAllowed")
+    refused(await api.admin.post(maps, content=""), 400, "BadRequest")
+
+
 async def test_openapi_names_its_documents(api: Api) -> None:
     found = ok(await api.admin.get("/openapi/v3"))
     assert {"api/v1", "apis/apps/v1"} <= set(found["paths"])

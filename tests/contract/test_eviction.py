@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from tests.contract.backend import MERGE, Api, Obj, eventually, ok, pod, refused
+from tests.contract.backend import MERGE, Api, Obj, deployment, eventually, ok, pod, refused
 
 READY = [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}]
 
@@ -14,9 +14,11 @@ def pods(space: str) -> str:
     return f"/api/v1/namespaces/{space}/pods"
 
 
-async def running(api: Api, space: str, name: str, **labels: str) -> None:
+async def running(api: Api, space: str, name: str, *, owner: Obj | None = None, **labels: str) -> None:
     """A pod that is Ready, as a kubelet would report it."""
-    ok(await api.admin.post(pods(space), json=pod(name, **labels)), 201)
+    made = pod(name, **labels)
+    made["metadata"]["ownerReferences"] = [owner] if owner else []
+    ok(await api.admin.post(pods(space), json=made), 201)
     body = ok(await api.admin.get(f"{pods(space)}/{name}"))
     body["status"] = {**body.get("status", {}), "phase": "Running", "conditions": READY}
     ok(await api.admin.put(f"{pods(space)}/{name}/status", json=body))
@@ -92,6 +94,40 @@ async def test_a_budget_of_other_pods_does_not_count(api: Api, space: str) -> No
     await running(api, space, "two", app="web")
     await budget(api, space, allowed=0, expected=1, minAvailable=1)
     ok(await evict(api, space, "one"), 201)
+
+
+async def test_pods_of_no_controller_have_no_share_to_lose(api: Api, space: str) -> None:
+    """A share or a number that may be missing is counted against what controllers want; these pods have none."""
+    for name in ("one", "two"):
+        await running(api, space, name, app="web")
+    await budget(api, space, allowed=0, expected=0, maxUnavailable=1)
+    status = refused(await evict(api, space, "one"), 429, "TooManyRequests")
+    assert "does not allow evicting pods currently" in status["details"]["causes"][0]["message"]
+
+
+async def test_a_share_is_counted_against_what_the_controller_wants(api: Api, space: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{space}/replicasets"
+    body = {**deployment("web", replicas=4), "kind": "ReplicaSet"}
+    found = ok(await api.admin.post(path, json=body), 201)
+    about = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": found["metadata"]["uid"]}
+    for name in ("one", "two", "three"):
+        await running(api, space, name, owner={**about, "controller": True}, app="web")
+    await budget(api, space, allowed=1, expected=4, minAvailable="50%")
+    ok(await evict(api, space, "one"), 201)
+    refused(await evict(api, space, "two"), 429, "TooManyRequests", "would violate the pod's disruption budget")
+
+
+async def test_two_budgets_over_one_pod_are_an_error(api: Api, space: str) -> None:
+    await running(api, space, "one", app="web")
+    await budget(api, space, allowed=1, expected=1, minAvailable=0)
+    path = f"/apis/policy/v1/namespaces/{space}/poddisruptionbudgets"
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 0}
+    ok(await api.admin.post(path, json={"metadata": {"name": "again"}, "spec": spec}), 201)
+    answer = await evict(api, space, "one")
+    assert answer.status_code == 500
+    assert "more than one PodDisruptionBudget" in answer.text
+    both = {"metadata": {"name": "both"}, "spec": {**spec, "maxUnavailable": 1}}
+    refused(await api.admin.post(path, json=both), 422, "Invalid", "cannot be both set")
 
 
 async def test_eviction_of_what_is_gone(api: Api, space: str) -> None:

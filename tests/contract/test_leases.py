@@ -53,6 +53,22 @@ async def test_an_update_needs_a_revision(api: Api, space: str) -> None:
     refused(answer, 422, "Invalid", "metadata.resourceVersion")
 
 
+async def test_an_update_of_no_lease_creates_it(api: Api, space: str) -> None:
+    found = ok(await api.admin.put(f"{leases(space)}/lock", json=lease("a")), 201)
+    assert found["spec"]["holderIdentity"] == "a"
+
+
+async def test_times_have_six_digits(api: Api, space: str) -> None:
+    for text in ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.1234567Z", "yesterday"):
+        answer = await api.admin.post(leases(space), json=lease("a", renewTime=text))
+        refused(answer, 400, "BadRequest", f'parsing time "{text}"')
+
+
+async def test_transitions_are_not_negative(api: Api, space: str) -> None:
+    answer = await api.admin.post(leases(space), json=lease("a", leaseTransitions=-1))
+    refused(answer, 422, "Invalid", "leaseTransitions")
+
+
 async def test_the_duration_is_positive(api: Api, space: str) -> None:
     answer = await api.admin.post(leases(space), json=lease("a", leaseDurationSeconds=0))
     refused(answer, 422, "Invalid", "leaseDurationSeconds")

@@ -162,6 +162,42 @@ async def test_pages(api: Api, space: str) -> None:
     assert seen == [f"page-{number}" for number in range(5)]
 
 
+async def test_pages_show_one_moment(api: Api, space: str) -> None:
+    for name in ("a", "b", "c"):
+        body = config_map(name)
+        body["metadata"]["labels"] = {"paged": "yes"}
+        ok(await api.admin.post(maps(space), json=body), 201)
+    query = {"limit": "1", "labelSelector": "paged=yes"}
+    first = ok(await api.admin.get(maps(space), params=query))
+    ok(await api.admin.delete(f"{maps(space)}/c"))
+    rest = await api.admin.get(maps(space), params={**query, "limit": "9", "continue": first["metadata"]["continue"]})
+    assert [item["metadata"]["name"] for item in ok(rest)["items"]] == ["b", "c"]
+    assert rest.json()["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+async def test_a_list_of_a_past_moment(api: Api, space: str) -> None:
+    ok(await api.admin.post(maps(space), json=config_map("early")), 201)
+    then = ok(await api.admin.get(maps(space)))["metadata"]["resourceVersion"]
+    ok(await api.admin.delete(f"{maps(space)}/early"))
+    ok(await api.admin.post(maps(space), json=config_map("late")), 201)
+    query = {"resourceVersion": then, "resourceVersionMatch": "Exact"}
+    names = {item["metadata"]["name"] for item in ok(await api.admin.get(maps(space), params=query))["items"]}
+    assert names - {"kube-root-ca.crt"} == {"early"}
+
+
+async def test_revisions_that_cannot_be_served(api: Api, space: str) -> None:
+    answer = await api.admin.get(maps(space), params={"resourceVersion": "yesterday"})
+    refused(answer, 400, "BadRequest", "invalid resource version")
+    answer = await api.admin.get(maps(space), params={"resourceVersion": "999999999"})
+    status = refused(answer, 504, "Timeout", "Too large resource version")
+    assert status["details"]["retryAfterSeconds"] == 1
+
+
+async def test_what_cannot_be_read_is_a_bad_request(api: Api, space: str) -> None:
+    for query in ({"limit": "many"}, {"labelSelector": "a==b==c"}, {"fieldSelector": "name"}, {"continue": "here"}):
+        refused(await api.admin.get(maps(space), params=query), 400, "BadRequest")
+
+
 @pytest.mark.parametrize("path", ["/api/v1/nonsense", "/apis/none.example/v1/things", "/api/v1/namespaces/x/nodes"])
 async def test_paths_that_are_not_served(api: Api, path: str) -> None:
     answer = await api.admin.get(path)

@@ -83,6 +83,33 @@ async def test_a_json_patch_whose_test_fails_changes_nothing(api: Api, space: st
     assert ok(await api.admin.get(path))["data"] == {"a": "1"}
 
 
+async def test_a_json_patch_replaces_what_was_not_there(api: Api, space: str) -> None:
+    path = await made(api, space, config_map("it", a="1"))
+    operations = [{"op": "replace", "path": "/data/b", "value": "2"}]
+    found = ok(await api.admin.patch(path, content=json.dumps(operations), headers=JSON_PATCH))
+    assert found["data"] == {"a": "1", "b": "2"}
+    below = [{"op": "replace", "path": "/metadata/annotations/b", "value": "2"}]
+    refused(await api.admin.patch(path, content=json.dumps(below), headers=JSON_PATCH), 422, "Invalid")
+
+
+async def test_what_is_no_patch_is_a_bad_request(api: Api, space: str) -> None:
+    path = await made(api, space, config_map("it"))
+    for content, headers in (("[]", MERGE), ("{}", JSON_PATCH)):
+        answer = await api.admin.patch(path, content=content, headers=headers)
+        refused(answer, 400, "BadRequest", "error decoding patch")
+
+
+async def test_a_patch_that_leaves_another_type_is_invalid(api: Api, space: str) -> None:
+    path = await made(api, space, config_map("it"))
+    refused(await api.admin.patch(path, content='{"data":{"a":1}}', headers=MERGE), 422, "Invalid", "patch")
+
+
+async def test_force_is_for_apply(api: Api, space: str) -> None:
+    path = await made(api, space, config_map("it"))
+    answer = await api.admin.patch(path, content="{}", headers=MERGE, params={"force": "true"})
+    refused(answer, 422, "Invalid", "may not be specified for non-apply patch")
+
+
 async def test_an_unknown_patch_type(api: Api, space: str) -> None:
     path = await made(api, space, config_map("it"))
     answer = await api.admin.patch(path, content="{}", headers={"Content-Type": "application/json"})
@@ -97,7 +124,7 @@ async def test_a_patch_of_what_is_gone(api: Api, space: str) -> None:
 async def test_a_patch_cannot_rename(api: Api, space: str) -> None:
     path = await made(api, space, config_map("it"))
     answer = await api.admin.patch(path, content='{"metadata":{"name":"other"}}', headers=MERGE)
-    assert answer.status_code in (400, 422)
+    refused(answer, 400, "BadRequest", "the name of the object (other) does not match the name on the URL (it)")
 
 
 async def test_what_a_patch_leaves_is_validated(api: Api, space: str) -> None:

@@ -112,6 +112,21 @@ async def test_a_binding_keeps_its_role(api: Api, space: str) -> None:
     )
 
 
+async def test_roles_that_cannot_be(api: Api, space: str) -> None:
+    body = binding("up", "Role", "any", user("x"))
+    body["kind"] = "ClusterRoleBinding"
+    refused(await api.admin.post(f"/apis/{GROUP}/v1/clusterrolebindings", json=body), 422, "Invalid", "roleRef.kind")
+    rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    role_ = {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": {"name": "urls"}, "rules": rules}
+    answer = await api.admin.post(f"/apis/{GROUP}/v1/namespaces/{space}/roles", json=role_)
+    refused(answer, 422, "Invalid", "namespaced rules cannot apply to non-resource URLs")
+
+
+async def test_a_review_asks_for_one_thing(api: Api) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    refused(await api.admin.post(path, json={"spec": {}}), 422, "Invalid", "exactly one of")
+
+
 async def test_taking_a_binding_away_takes_the_right_away(api: Api, space: str) -> None:
     await role(api, space, "reader", rule("list", "configmaps"))
     await bind(api, space, "reader", user("tom"))

@@ -2,8 +2,10 @@
 
 import base64
 import json
+import secrets
 import time
 
+import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -115,8 +117,9 @@ async def test_a_token_says_when_it_ends(api: Api, space: str) -> None:
     answer = ok(await api.admin.post(f"{accounts(space)}/robot/token", json=body), 201)
     claims = decoded(answer["status"]["token"].split(".")[1])
     assert claims["exp"] - claims["iat"] == 600
-    body["spec"] = {"expirationSeconds": 1}
-    assert (await api.admin.post(f"{accounts(space)}/robot/token", json=body)).status_code == 422
+    for seconds, words in ((1, "less than 10 minutes"), (2**33, "larger than 2^32 seconds")):
+        body["spec"] = {"expirationSeconds": seconds}
+        refused(await api.admin.post(f"{accounts(space)}/robot/token", json=body), 422, "Invalid", words)
 
 
 async def test_a_token_review(api: Api, space: str) -> None:
@@ -132,3 +135,76 @@ async def test_a_token_review(api: Api, space: str) -> None:
 async def test_a_token_of_an_unknown_account(api: Api, space: str) -> None:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     refused(await api.admin.post(f"{accounts(space)}/nobody/token", json=body), 404, "NotFound")
+
+
+async def test_a_token_is_bound_to_what_is_there(api: Api, space: str) -> None:
+    await account(api, space)
+    for bound, why, words in (
+        ({"kind": "Secret", "apiVersion": "v1", "name": "gone"}, (404, "NotFound"), 'secrets "gone" not found'),
+        ({"kind": "Thing", "apiVersion": "v1", "name": "it"}, (400, "BadRequest"), "cannot bind token to object of"),
+    ):
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
+        refused(await api.admin.post(f"{accounts(space)}/robot/token", json=body), *why, words)
+
+
+async def test_a_secret_holds_a_lasting_token(api: Api, space: str) -> None:
+    await account(api, space)
+    path, kind = f"/api/v1/namespaces/{space}/secrets", "kubernetes.io/service-account-token"
+
+    def secret(name: str, about: str) -> Obj:
+        notes = {"kubernetes.io/service-account.name": about} if about else {}
+        return {"metadata": {"name": name, "annotations": notes}, "type": kind}
+
+    ok(await api.admin.post(path, json=secret("lasting", "robot")), 201)
+
+    async def filled() -> str:
+        data = ok(await api.admin.get(f"{path}/lasting")).get("data") or {}
+        return base64.b64decode(data.get("token", "")).decode()
+
+    client = await api.bearer(await eventually(filled))
+    user = ok(await client.post(REVIEW, json=ASK), 201)["status"]["userInfo"]
+    assert user["username"] == f"system:serviceaccount:{space}:robot"
+    refused(await api.admin.post(path, json=secret("nobodys", "")), 422, "Invalid", "service-account.name")
+    ok(await api.admin.post(path, json=secret("of-nobody", "nobody")), 201)
+
+    async def gone() -> bool:
+        return (await api.admin.get(f"{path}/of-nobody")).status_code == 404
+
+    await eventually(gone)
+
+
+@pytest.mark.parametrize(
+    ("change", "known"),
+    [
+        ({}, True),
+        ({"expiration": "2020-01-01T00:00:00Z"}, False),
+        ({"usage-bootstrap-authentication": "false"}, False),
+        ({"token-secret": "fedcba9876543210"}, False),
+    ],
+    ids=["valid", "over", "not for signing in", "another secret"],
+)
+async def test_a_bootstrap_token(api: Api, change: dict[str, str], known: bool) -> None:
+    public, private, group = secrets.token_hex(3), "0123456789abcdef", "system:bootstrappers:kubeadm:default-node-token"
+    data = {"token-id": public, "token-secret": private, "usage-bootstrap-authentication": "true"}
+    path = "/api/v1/namespaces/kube-system/secrets"
+    body = {
+        "metadata": {"name": f"bootstrap-token-{public}"},
+        "type": "bootstrap.kubernetes.io/token",
+        "stringData": {**data, "auth-extra-groups": group, **change},
+    }
+    ok(await api.admin.post(path, json=body), 201)
+    try:
+        client = await api.bearer(f"{public}.{private}")
+        if not known:
+            refused(await client.post(REVIEW, json=ASK), 401, "Unauthorized")
+            return
+
+        async def answered() -> bool:
+            return (await client.post(REVIEW, json=ASK)).status_code == 201
+
+        await eventually(answered)
+        user = ok(await client.post(REVIEW, json=ASK), 201)["status"]["userInfo"]
+        assert user["username"] == f"system:bootstrap:{public}"
+        assert {"system:bootstrappers", group} <= set(user["groups"])
+    finally:
+        ok(await api.admin.delete(f"{path}/bootstrap-token-{public}"))
