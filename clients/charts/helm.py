@@ -140,9 +140,7 @@ class Helm:
                 process.kill()
                 await process.wait()
         if process.returncode != 0 and not self._held():
-            raise HelmError(
-                "its turn ended before Helm did: the store did not answer, or this worker was stopped"
-            )
+            raise HelmError("its turn ended before Helm did: the store did not answer, or this worker was stopped")
         if process.returncode != 0:
             last = err.decode(errors="replace").strip().splitlines()
             raise HelmError(f"Helm ended with code {process.returncode}: {last[-1] if last else 'no text'}")
