@@ -6,14 +6,17 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cli.failures import USAGE, Failure
 from cli.output import say
 
 _PR_SET_PDEATHSIG = 1
 _PAUSE_FIRST, _PAUSE_MAX = 0.2, 10.0
+PAUSE_VARIABLE = "TRILITHON_RESTART_PAUSE"
+"""Environment variable: the longest pause in seconds before a process that dies again and again is started again."""
 _STEADY = 3.0
 """Seconds after which a process counts as steady and its next restart is quick again."""
 STOP_LIMIT = 30.0
@@ -57,11 +60,25 @@ class Part:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
 
+def _pause_max(environment: Mapping[str, str]) -> float:
+    text = environment.get(PAUSE_VARIABLE, "").strip()
+    try:
+        return max(_PAUSE_FIRST, float(text)) if text else _PAUSE_MAX
+    except ValueError:
+        raise Failure(
+            f"{PAUSE_VARIABLE} is not a number of seconds: {text}", "Correct it, or unset it.", code=USAGE
+        ) from None
+
+
 class Supervisor:
-    """Starts parts in order, starts a dead one again with a growing pause, stops them in reverse order."""
+    """Starts parts in order, starts a dead one again with a growing pause, stops them in reverse order.
+
+    Raises Failure when TRILITHON_RESTART_PAUSE is not a number.
+    """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = list(parts)
+        self._pause_max = _pause_max(os.environ)
         self._stopping = False
 
     def start(self, part: Part) -> None:
@@ -88,7 +105,7 @@ class Supervisor:
             code = part.process.returncode if part.process else None
             say(f"{time.strftime('%H:%M:%S')} {part.name} ended (code {code}) and is started again; log: {part.log}")
             part.due = now + part.pause
-            part.pause = min(part.pause * 2, _PAUSE_MAX)
+            part.pause = min(part.pause * 2, self._pause_max)
         elif now >= part.due:
             part.due = 0.0
             part.start()
