@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from lab.nodes import guest_agent
 from lab.nodes.artifacts import Artifacts
 from lab.nodes.machine import Hardware, Machine
 from lab.nodes.settings import Fault, Timing
@@ -94,14 +95,14 @@ class Control:
         return web.json_response({})
 
     async def interfaces(self, request: web.Request) -> web.Response:
-        return web.json_response({"result": self._with_agent(request).interfaces()})
+        return web.json_response({"result": guest_agent.interfaces(self._with_agent(request))})
 
     async def execute(self, request: web.Request) -> web.Response:
         machine, body = self._with_agent(request), await _body(request)
         command = body["command"]
         if not isinstance(command, list) or not command:
             raise web.HTTPBadRequest(text="command is a list of words")
-        return web.json_response(machine.execute([str(word) for word in command]))
+        return web.json_response(guest_agent.execute(machine, [str(word) for word in command]))
 
     async def ping(self, request: web.Request) -> web.Response:
         self._with_agent(request)

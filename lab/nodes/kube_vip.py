@@ -234,7 +234,7 @@ class KubeVip:
     def _say(self, line: str) -> None:
         if line != self._said:
             self._said = line
-            self._server.log(f"kube-vip: {line}")
+            self._server.pod_log("kube-vip", line)
 
 
 def _reads_config_file(image: str) -> bool:

@@ -78,6 +78,10 @@ class NodeProgram:
     def log(self, line: str, level: str = "info") -> None:
         raise NotImplementedError
 
+    def pod_log(self, pod: str, line: str) -> None:
+        """A line of a static pod's container."""
+        self.log(f"{pod}: {line}")
+
     def ports(self, host: str) -> list[Port]:
         """What this server answers at an address, its own or the virtual one."""
         raise NotImplementedError
@@ -125,7 +129,9 @@ class NodeProgram:
     def _start_kube_vip(self, cluster: "SimCluster", name: str, text: str) -> None:
         """Starts kube-vip when this static pod is one; what is wrong with it is a line in the journal."""
         vip, problem = KubeVip.from_manifest(self, cluster, text)
-        if problem:
+        if problem.startswith("kube-vip"):
+            self.pod_log("kube-vip", problem)
+        elif problem:
             self.log(f"static pod {name}: {problem}", "error")
         if vip is not None:
             self.vip = vip

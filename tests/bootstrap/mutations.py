@@ -1,8 +1,9 @@
 """The table of mutations: every key of every rendered file, dropped or altered, and what comes of it.
 
 A row says whether the machine still joins, why, and where upstream says so (`mutation_rows.Mutation`). `test_mutations`
-checks that no key is left out and that each change does something; the simulated nodes are then judged by the rows of
-k3s and RKE2, which they play. kubeadm's rows have real nodes as their judge.
+checks that no key is left out and that each change does something; the simulated nodes are then judged by all rows
+(tests/lab/nodes). A real kubeadm is asked about its configuration (`test_kubeadm`), real nodes about some of the rest
+(tests/real).
 """
 
 from tests.bootstrap import (

@@ -105,8 +105,9 @@ CLUSTER_KEYS = (
     gone(f"{CLUSTER}encryptionAlgorithm", True, "RSA keys: slower, not weaker", DEFAULTS),
     becomes(f"{CLUSTER}encryptionAlgorithm", "DES", False, "no such algorithm"),
     # The cloud controller, which asks 127.0.0.1, is no part of the boot data and installed later.
-    gone(f"{CLUSTER}apiServer.certSANs", True, "controlPlaneEndpoint is in the certificate anyway",
-         "kubernetes cmd/kubeadm/app/util/pkiutil: GetAPIServerAltNames"),
+    gone(f"{CLUSTER}apiServer.certSANs", True,
+         "controlPlaneEndpoint is in the certificate anyway; the loopback address, by which the cloud controller asks, "
+         "is not", "kubernetes cmd/kubeadm/app/util/pkiutil: GetAPIServerAltNames", breaks=Breaks.CLOUD_CONTROLLER),
     gone(f"{CLUSTER}{AUTH_ARG}.name", False, "an argument needs a name"),
     gone(f"{CLUSTER}{AUTH_ARG}.value", True, "an empty one: no authentication configuration", "facts 2.11",
          breaks=Breaks.AUTHENTICATION),

@@ -141,10 +141,13 @@ def _alike(given: Mutation) -> Mutation:
         return replace(
             given,
             distributions=KUBEADM,
-            why="the loopback address is not in the certificate",
+            why="the cloud controller asks by the loopback address too: it is in the certificate",
             source="project's facts/kube-vip.md A1.1",
-            breaks=Breaks.VIRTUAL_IP,
+            breaks=Breaks.NOTHING,
         )
+    if given.file == mutations_virtual_ip.POD and given.key == WHOLE:
+        why = "the script names the missing file"
+        return replace(given, distributions=KUBEADM, joins=False, why=why, source=OURS, breaks=Breaks.NOTHING)
     return replace(given, distributions=KUBEADM)
 
 

@@ -10,7 +10,7 @@ import yaml
 from cryptography import x509
 
 from lab.kube.http import ApiHandler
-from lab.kube.objects import Obj, dig, meta
+from lab.kube.objects import Obj, dig, meta, now_text
 from lab.kube.tls import server_context
 from lab.nodes import flags, kubelet, programs
 from lab.nodes.api_server import authentication_refusal
@@ -58,6 +58,10 @@ class KubeletProgram(NodeProgram):
 
     def log(self, line: str, level: str = "info") -> None:
         self.machine.disk.log(self.unit, f'kubelet[1]: {level[0].upper()} "{line}"')
+
+    def pod_log(self, pod: str, line: str) -> None:
+        folder = f"/var/log/pods/kube-system_{pod}-{self.node_name}_lab/{pod}"
+        self.machine.disk.log(f"{folder}/0.log", f"{now_text()} stderr F {line}")
 
     def ports(self, host: str) -> list[Port]:
         """The API alone: etcd listens on the node's own address."""
@@ -275,12 +279,14 @@ class KubeletProgram(NodeProgram):
         for pod in self._running.values():
             data = pod["metadata"]
             name = f"{data['name']}-{self.node_name}"
-            if cluster.api.find("pods", data.get("namespace", "default"), name) is not None:
+            namespace = data.get("namespace", "default")
+            if cluster.api.find("pods", namespace, name) is not None:
                 continue
             mark = {"kubernetes.io/config.mirror": "lab", "kubernetes.io/config.source": "file"}
             copied: dict[str, Any] = {
                 **data,
                 "name": name,
+                "namespace": namespace,
                 "annotations": {**(data.get("annotations") or {}), **mark},
                 "ownerReferences": [{**owner, "controller": True}],
             }

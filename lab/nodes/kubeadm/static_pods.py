@@ -127,6 +127,10 @@ def read(text: str) -> tuple[Obj, str]:
         return pod, "Pod is invalid: metadata.name: Required value"
     if not spec.get("containers"):
         return pod, "Pod is invalid: spec.containers: Required value"
+    for index, box in enumerate(spec["containers"]):
+        for key in ("name", "image"):
+            if not box.get(key):
+                return pod, f"Pod is invalid: spec.containers[{index}].{key}: Required value"
     for index, volume in enumerate(spec.get("volumes") or []):
         if not volume.get("name"):
             return pod, f"Pod is invalid: spec.volumes[{index}].name: Required value"

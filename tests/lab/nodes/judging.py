@@ -101,6 +101,9 @@ async def _broken(lab: Simulated, row: Mutation, machine: Machine, host: str) ->
         await open_joining(lab, host)
         second = (lab.server if row.breaks is Breaks.SERVERS else lab.worker)(7)
         return not await _within(lambda: lab.node(second, host), patience)
+    if row.key.endswith("certSANs") and lab.distribution is Distribution.KUBEADM:
+        program = lab.world.machines[machine.vmid].program
+        return program is not None and "127.0.0.1" not in program.sans
     if row.breaks is Breaks.CLOUD_CONTROLLER:
         return await _within(lambda: _wrongly_initialised(lab, machine, host), _LONG)
     if row.breaks is Breaks.POD_NETWORK:

@@ -8,6 +8,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from domain.clusters import Distribution
+from lab.nodes import guest_agent
 from lab.nodes.registration import Registration
 from lab.nodes.settings import Fault
 from tests.lab.nodes.harness import Simulated, eventually
@@ -123,7 +124,7 @@ async def test_without_the_mark_of_the_boot_data_the_network_is_lost(make: Calla
     lab.world.power_on(lab.hardware(first, None))
     await eventually(lambda: machine.agent and machine.cloud_init_state != "running")
     assert machine.addresses == []
-    assert "127.0.0.1" in str(machine.interfaces())
+    assert "127.0.0.1" in str(guest_agent.interfaces(machine))
 
 
 async def test_a_destroyed_cluster_leaves_nothing(make: Callable[..., Simulated]) -> None:
@@ -172,10 +173,12 @@ async def test_the_agent_says_what_cloud_init_and_the_journal_say(make: Callable
     lab = make(K3S)
     worker = lab.worker(4)
     machine = lab.world.machines[worker.vmid]
-    await eventually(lambda: "connection refused" in machine.execute(["journalctl", "-u", "k3s-agent"])["out"])
-    answer = machine.execute(["cloud-init", "status", "--format", "json"])
+    await eventually(
+        lambda: "connection refused" in guest_agent.execute(machine, ["journalctl", "-u", "k3s-agent"])["out"]
+    )
+    answer = guest_agent.execute(machine, ["cloud-init", "status", "--format", "json"])
     assert answer["exitcode"] == 0
     assert '"status": "done"' in answer["out"]
-    tail = machine.execute(["tail", "-n", "2", "/var/log/cloud-init-output.log"])
+    tail = guest_agent.execute(machine, ["tail", "-n", "2", "/var/log/cloud-init-output.log"])
     assert tail["out"].endswith("trilithon: done\n")
-    assert machine.execute(["rm", "-rf", "/"])["exitcode"] == 127
+    assert guest_agent.execute(machine, ["rm", "-rf", "/"])["exitcode"] == 127

@@ -1,4 +1,4 @@
-"""The simulated nodes are judged by the table of mutations (tests/bootstrap/mutations.py), row by row.
+"""The simulated nodes are judged by the tables of mutations (tests/bootstrap/mutations.py), row by row.
 
 All rows run at once, as many as a small machine bears; each has a network of its own.
 """
@@ -9,13 +9,12 @@ import pytest
 import pytest_asyncio
 
 from domain.clusters import Distribution
-from tests.bootstrap.mutations import MUTATIONS, Mutation
+from tests.bootstrap.mutations import KUBEADM_MUTATIONS, MUTATIONS, Mutation
 from tests.lab.nodes.judging import Verdict, judge
 
 AT_ONCE = 8
 
-SIMULATED = (Distribution.K3S, Distribution.RKE2)
-ROWS = [(row, distribution) for row in MUTATIONS for distribution in row.distributions if distribution in SIMULATED]
+ROWS = [(row, distribution) for row in (*MUTATIONS, *KUBEADM_MUTATIONS) for distribution in row.distributions]
 Verdicts = dict[tuple[str, str, str], Verdict | Exception]
 
 
@@ -24,8 +23,12 @@ def key(row: Mutation, distribution: Distribution) -> tuple[str, str, str]:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def verdicts() -> Verdicts:
-    """Every row's verdict, found once."""
+async def verdicts(request: pytest.FixtureRequest) -> Verdicts:
+    """The verdict of every row that was asked for, found once."""
+    mine = [
+        item for item in request.session.items if isinstance(item, pytest.Function) and item.module is request.module
+    ]
+    rows = [(item.callspec.params["row"], item.callspec.params["distribution"]) for item in mine]
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(row: Mutation, distribution: Distribution) -> Verdict | Exception:
@@ -36,11 +39,11 @@ async def verdicts() -> Verdicts:
             except Exception as error:
                 return error
 
-    found = await asyncio.gather(*(one(row, distribution) for row, distribution in ROWS))
-    return {key(*row): verdict for row, verdict in zip(ROWS, found, strict=True)}
+    found = await asyncio.gather(*(one(row, distribution) for row, distribution in rows))
+    return {key(*row): verdict for row, verdict in zip(rows, found, strict=True)}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # a power cut leaves half-open connections
