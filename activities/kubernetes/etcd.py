@@ -16,6 +16,7 @@ from bootstrap.authorities import CLOCK_SKEW, Authorities, etcd_client_certifica
 from clients.etcd import CLIENT_PORT, Alarm, EtcdClient, EtcdError, Member, Status
 from clients.kubernetes import Identity, KubernetesError
 from domain.clusters import Cluster, Distribution, Mark
+from domain.conditions import ConditionType
 from domain.contracts import activities as names
 from domain.contracts.activities import ClusterRef, Handle
 from domain.etcd import EtcdAlarm, EtcdMember, EtcdSource, EtcdView, etcd_condition, member_of
@@ -93,27 +94,42 @@ class EtcdLooks:
             await self._store.clusters.set_etcd(cluster_id, view)
         return view, machines
 
-    async def round(self, site_id: str) -> None:
-        """One look at every cluster of a site whose API has answered; a few at a time."""
-        turn = asyncio.Semaphore(_AT_ONCE)
+    async def round(self, site_id: str, ill_only: bool = False) -> bool:
+        """One look at every cluster of a site whose API has answered; a few at a time.
+
+        Args:
+            site_id: the site.
+            ill_only: only clusters whose etcd was not whole at the last look.
+
+        Returns:
+            True when the etcd of one of them is not whole.
+        """
+        turn, ill = asyncio.Semaphore(_AT_ONCE), False
 
         async def one(cluster: Cluster) -> None:
+            nonlocal ill
             async with turn:
                 with suppress(NotFound):
-                    await self.look(cluster.id)
+                    view, machines = await self.look(cluster.id)
+                    ill = ill or etcd_condition(view, machines).status is not True
 
         clusters = [
             cluster
             for cluster in await self._store.clusters.all_living()
-            if cluster.site_id == site_id and not cluster.deleting and Mark.API_ANSWERS in cluster.marks
+            if cluster.site_id == site_id
+            and not cluster.deleting
+            and Mark.API_ANSWERS in cluster.marks
+            and not (ill_only and _is_whole(cluster))
         ]
-        for known in set(self._identities) - {cluster.id for cluster in clusters}:
-            self._identities.pop(known)
+        if not ill_only:
+            for known in set(self._identities) - {cluster.id for cluster in clusters}:
+                self._identities.pop(known)
         for cluster, failed in zip(
             clusters, await asyncio.gather(*map(one, clusters), return_exceptions=True), strict=True
         ):
             if isinstance(failed, Exception):
                 _log.warning("etcd was not looked at", cluster=cluster.name, error=str(failed))
+        return ill
 
     async def _tell(self, cluster: Cluster, view: EtcdView, machines: Sequence[Machine]) -> None:
         condition = etcd_condition(view, machines)
@@ -201,6 +217,10 @@ class EtcdActivities:
         view, machines = await self._looks.look(ref.cluster_id, ref.job_id)
         why = etcd_refusal(view, machines)
         return Handle(done=not why, waiting_for=why, pause=_AGAIN)
+
+
+def _is_whole(cluster: Cluster) -> bool:
+    return any(row.type is ConditionType.ETCD_HEALTHY and row.status is True for row in cluster.conditions)
 
 
 def _put_together(heard: Sequence[_Heard]) -> EtcdView:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -31,6 +32,8 @@ class _Known:
 
     reachable: tuple[bool, str] | None = None
     away: dict[int, str] = field(default_factory=dict)
+    running: dict[int, bool] = field(default_factory=dict)
+    """Whether each VM of the datacenter ran at the last read."""
     failures: int = 0
     first: bool = True
 
@@ -43,7 +46,9 @@ class Watching(Acting):
     watch_every = 3.0
     """Seconds between two reads."""
     etcd_every = 60.0
-    """Seconds between two looks at the etcd of the site's clusters."""
+    """Seconds between two looks at the etcd of the site's clusters; a server whose power changes brings one at once."""
+    etcd_ill_every = 5.0
+    """The same for clusters whose etcd is not whole: what gets well is to be seen soon."""
     patience = 2
     """Reads in a row that must fail before the site counts as unreachable."""
 
@@ -51,7 +56,7 @@ class Watching(Acting):
         self,
         store: Store,
         sites: SiteClients,
-        look_at_etcd: Callable[[str], Awaitable[None]] | None = None,
+        look_at_etcd: Callable[[str, bool], Awaitable[bool]] | None = None,
         *,
         look_every: float = 0.5,
     ) -> None:
@@ -68,25 +73,34 @@ class Watching(Acting):
         Done-when: the round is over; every round looks afresh.
         Final: the site is no longer registered (SiteGone).
         """
-        beside = asyncio.create_task(self._watch_etcd(site.site_id)) if self._look_at_etcd else None
+        moved = asyncio.Event()
+        beside = asyncio.create_task(self._watch_etcd(site.site_id, moved)) if self._look_at_etcd else None
         try:
-            await self._watch(site)
+            await self._watch(site, moved)
         finally:
             if beside is not None:
                 beside.cancel()
                 await asyncio.wait([beside])
 
-    async def _watch_etcd(self, site_id: str) -> None:
+    async def _watch_etcd(self, site_id: str, moved: asyncio.Event) -> None:
         """Looks at etcd beside the watch: servers that do not answer must not keep it from its reads."""
         assert self._look_at_etcd is not None  # noqa: S101 - the caller has looked
+        ill, due = False, time.monotonic() + self.etcd_every
         while True:
-            await asyncio.sleep(self.etcd_every)
+            pause = self.etcd_ill_every if ill else max(0.0, due - time.monotonic())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await moved.wait()
+            at_all = moved.is_set() or time.monotonic() >= due
+            moved.clear()
+            if at_all:
+                due = time.monotonic() + self.etcd_every
             try:
-                await self._look_at_etcd(site_id)
+                ill = await self._look_at_etcd(site_id, not at_all)
             except StoreError as error:
                 _log.warning("etcd was not looked at", site=site_id, error=str(error))
 
-    async def _watch(self, site: SiteInput) -> None:
+    async def _watch(self, site: SiteInput, moved: asyncio.Event) -> None:
         known = _Known()
         end = time.monotonic() + self.watch_for
         while time.monotonic() < end:
@@ -106,6 +120,8 @@ class Watching(Acting):
             else:
                 known.failures = 0
                 await self._observed(site.site_id, known, resources)
+                if await self._server_moved(site.site_id, known, resources):
+                    moved.set()
             await asyncio.sleep(self.watch_every)
 
     async def _observed(self, site_id: str, known: _Known, resources: Resources) -> None:
@@ -125,6 +141,17 @@ class Watching(Acting):
                 elif node is None and machine.message.endswith(_AWAY):
                     await self._store.machines.note(machine.id, "")
             known.away, known.first = away, False
+
+    async def _server_moved(self, site_id: str, known: _Known, resources: Resources) -> bool:
+        """True when a server of ours got or lost its power since the last read, or its node went."""
+        before = known.running
+        known.running = {
+            int(row["vmid"]): row.get("status") == "running" for row in resources.rows if row.get("type") == "qemu"
+        }
+        changed = {vmid for vmid in before.keys() | known.running if before.get(vmid) != known.running.get(vmid)}
+        if not before or not changed:
+            return False
+        return any(one.is_server and one.vmid in changed for one in await self._store.machines.of_site(site_id))
 
     async def _tell_clusters(self, site_id: str, known: _Known, reachable: bool, message: str) -> None:
         if known.reachable == (reachable, message):

@@ -127,15 +127,18 @@ async def test_a_second_look_writes_nothing_and_a_look_by_the_way_keeps_the_jobs
     before = await three.store.clusters.get(three.cluster.id)
     changes = await three.store.feed.changes_after(0)
     await ask(three.looks, three.cluster)
-    await three.looks.round(three.cluster.site_id)
+    assert await three.looks.round(three.cluster.site_id) is False
     assert await three.store.clusters.get(three.cluster.id) == before
     assert await three.store.feed.changes_after(0) == changes
 
 
 async def test_dead_members_are_named_with_why_and_nothing_is_raised(three: Running) -> None:
     names = [one.name for one in three.machines]
+    assert await three.looks.round(three.cluster.site_id) is False
     three.etcd.kill(names[2])
+    assert await three.looks.round(three.cluster.site_id, ill_only=True) is False, "as far as was seen, all is well"
     told = await three.wait_for(Reason.ETCD_DEGRADED, f"{names[2]} does not work: ")
+    assert await three.looks.round(three.cluster.site_id, ill_only=True) is True
     assert told.message.startswith("2 of 3 members healthy")
     assert not (await ask(three.looks, three.cluster)).done
     three.etcd.kill(names[1])
