@@ -11,6 +11,7 @@ from lab.kube import admission, ownership, patches, refusals, rules
 from lab.kube.access import Attempt, Authoriser, default_roles
 from lab.kube.identity import Identity, TokenSigner
 from lab.kube.objects import Key, Obj, clone, key_of, meta, now_text
+from lab.kube.outcomes import apply_refusal, deleted_status, etcd_key, graceful, group_kind, unchanged
 from lab.kube.ownership import ApplyConflict
 from lab.kube.refusals import Refusal
 from lab.kube.resources import Registry, Resource, Target
@@ -197,7 +198,7 @@ class KubeApi:
         config = rules.without_nulls(patch.body)
         if not isinstance(config, dict) or config.get("kind") != resource.kind:
             named = (config.get("apiVersion", ""), config.get("kind", "")) if isinstance(config, dict) else ("", "")
-            raise refusals.bad_request(f"invalid object type: {_group_kind(*named)}")
+            raise refusals.bad_request(f"invalid object type: {group_kind(*named)}")
         found = config.setdefault("metadata", {}).get("name")
         if not found:
             text = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
@@ -217,7 +218,7 @@ class KubeApi:
         try:
             merged = ownership.apply(old, config, call.manager, patch.force, target.subresource)
         except ApplyConflict as problem:
-            raise _apply_refusal(problem) from problem
+            raise apply_refusal(problem) from problem
         if found != target.name:
             raise refusals.wrong_name(found, target.name)
         if old is None:
@@ -240,7 +241,7 @@ class KubeApi:
             raise refusals.stale(resource, target.name)
         if data.get("uid") and data["uid"] != before["uid"]:
             why = (
-                f"StorageError: invalid object, Code: 4, Key: {_etcd_key(target)}, ResourceVersion: 0, "
+                f"StorageError: invalid object, Code: 4, Key: {etcd_key(target)}, ResourceVersion: 0, "
                 f"AdditionalErrorMsg: Precondition failed: UID in precondition: {data['uid']}, "
                 f"UID in object meta: {before['uid']}"
             )
@@ -284,9 +285,9 @@ class KubeApi:
             if fields in ([], [{}]):
                 data["managedFields"] = []
             ownership.note_update(old, new, call.manager, target.subresource)
-        if _unchanged(old, new):
+        if unchanged(old, new):
             return old
-        if data.get("deletionTimestamp") and not data.get("finalizers") and not _graceful(resource, new):
+        if data.get("deletionTimestamp") and not data.get("finalizers") and not graceful(resource, new):
             return self._removed(resource, new, call)
         return self._stored("updated", resource, new, call)
 
@@ -309,7 +310,7 @@ class KubeApi:
         if not waits:
             self._orphan(options, data, call)
             last = self._removed(resource, old, call)
-            return last if resource.plural in _SHOWN_WHEN_DELETED else _deleted_status(resource, data)
+            return last if resource.plural in _SHOWN_WHEN_DELETED else deleted_status(resource, data)
         if data.get("deletionTimestamp") and grace != 0:
             return old
         new = clone(old)
@@ -425,57 +426,3 @@ class KubeApi:
         for hook in list(self.after):
             hook("removed", resource, last)
         return last
-
-
-def _etcd_key(target: Target) -> str:
-    return "/".join(part for part in ("/registry", target.resource.plural, target.namespace, target.name) if part)
-
-
-def _group_kind(api_version: str, kind: str) -> str:
-    group, _, version = api_version.rpartition("/")
-    return f"{group}/{version}, Kind={kind}"
-
-
-def _unchanged(old: Obj, new: Obj) -> bool:
-    def bare(obj: Obj) -> Obj:
-        data = {name: value for name, value in meta(obj).items() if name not in ("resourceVersion", "managedFields")}
-        return {**obj, "metadata": data}
-
-    def owners(obj: Obj) -> list[tuple[str, Any]]:
-        return sorted(
-            (str(item.get("manager")) + str(item.get("operation")), str(item.get("fieldsV1")))
-            for item in meta(obj).get("managedFields") or []
-        )
-
-    return bare(old) == bare(new) and owners(old) == owners(new)
-
-
-def _graceful(resource: Resource, obj: Obj) -> bool:
-    """True for what is marked for deletion but not ended by losing its finalizers."""
-    if resource.plural == "namespaces":
-        return True
-    return resource.plural == "pods" and bool((obj.get("spec") or {}).get("nodeName"))
-
-
-def _deleted_status(resource: Resource, data: Obj) -> Obj:
-    details: Obj = {"name": data.get("name"), "kind": resource.plural, "uid": data.get("uid")}
-    if resource.group:
-        details["group"] = resource.group
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-
-
-def _apply_refusal(problem: ApplyConflict) -> Refusal:
-    managers: dict[str, list[str]] = {}
-    for path, manager in problem.fields:
-        managers.setdefault(manager, []).append(path)
-    count = len(problem.fields)
-    parts = []
-    for manager, paths in managers.items():
-        listed = f": {paths[0]}" if len(paths) == 1 else ":\n- " + "\n- ".join(paths)
-        parts.append(f"conflict with {manager}{listed}" if len(paths) == 1 else f"conflicts with {manager}{listed}")
-    text = f"Apply failed with {count} conflict{'s' if count > 1 else ''}: " + "\n".join(parts)
-    causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
-        for path, manager in problem.fields
-    ]
-    return Refusal(409, "Conflict", text, {"causes": causes})

@@ -1,7 +1,6 @@
 """HTTP over the API: one listener answers for one server of a cluster."""
 
 import asyncio
-import contextlib
 import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,14 +13,13 @@ from cryptography import x509
 
 from lab.kube import discovery, protobuf, refusals, reviews
 from lab.kube.access import Attempt
+from lab.kube.answers import changes, json_answer, listing, one
 from lab.kube.api import Call, KubeApi, Patch
 from lab.kube.identity import ANONYMOUS, Identity, from_certificate, from_token
-from lab.kube.objects import Obj, dig, key_of, meta
+from lab.kube.objects import Obj, dig, key_of
 from lab.kube.refusals import Refusal
-from lab.kube.resources import Resource, Target, parse_path
+from lab.kube.resources import Target, parse_path
 from lab.kube.selectors import Selector
-from lab.kube.storage import Change, Compacted
-from lab.kube.tables import table
 
 _PATCHES = {
     "application/json-patch+json": "json",
@@ -64,7 +62,7 @@ class ApiHandler:
                 return answer
             return await self._answer(request)
         except Refusal as refusal:
-            return _json(refusal.body, refusal.code, refusal.headers)
+            return json_answer(refusal.body, refusal.code, refusal.headers)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         identity = self._who(request)
@@ -140,7 +138,7 @@ class ApiHandler:
             raise refusals.no_such_path()
         if found is None:
             return web.Response(status=404, text="404 page not found\n")
-        return _json(found)
+        return json_answer(found)
 
     def _served(self, parts: list[str]) -> bool:
         group, version = (parts[1], parts[2]) if parts[0] == "apis" else ("", parts[1])
@@ -173,12 +171,12 @@ class ApiHandler:
         call = Call(identity, _manager(request), query.get("dryRun") == "All")
         if verb in ("get", "list", "watch") and target.subresource in ("", "status"):
             if target.name and not watching:
-                return self._one(request, target, self._api.read(target))
+                return one(request, target, self._api.read(target))
             if target.name:
                 selector = Selector(resource.plural, "", f"metadata.name={target.name}")
             if watching:
-                return await self._watch(request, target, selector)
-            return self._list(request, target, selector)
+                return await changes(self._api.store, self.stop, request, target, selector)
+            return listing(self._api.store, request, target, selector)
         body = await _body(request)
         if method == "POST":
             return self._post(request, target, body, call)
@@ -189,7 +187,7 @@ class ApiHandler:
         if method == "DELETE":
             return self._delete(request, target, selector, body, call)
         if target.subresource == "scale":
-            return _json(reviews.scale(self._api, target, None))
+            return json_answer(reviews.scale(self._api, target, None))
         if target.subresource == "log":
             self._api.read(target)
             return web.Response(text="")
@@ -205,151 +203,31 @@ class ApiHandler:
             raise refusals.method_not_allowed()
         return _VERBS[method]
 
-    def _one(self, request: web.BaseRequest, target: Target, obj: Obj, code: int = 200) -> web.Response:
-        accept = request.headers.get("Accept", "")
-        if "as=Table" in accept and request.method == "GET":
-            rows = table(
-                target.resource,
-                [obj],
-                {"resourceVersion": meta(obj).get("resourceVersion")},
-                request.query.get("includeObject", "Metadata"),
-            )
-            return _json(rows)
-        if "as=PartialObjectMetadata;" in accept + ";":
-            return _json(_partial(obj))
-        return _json(obj, code)
-
-    def _list(self, request: web.BaseRequest, target: Target, selector: Selector) -> web.Response:
-        resource, query, store = target.resource, request.query, self._api.store
-        since = _revision(query.get("resourceVersion", ""))
-        if since > store.revision:
-            raise refusals.future(since, store.revision)
-        at, after = store.revision, [""]
-        if query.get("resourceVersionMatch") == "Exact":
-            at = since
-        if mark := query.get("continue"):
-            try:
-                position = json.loads(bytes.fromhex(mark))
-            except ValueError:
-                raise refusals.bad_request("invalid continue token: continue key is not valid") from None
-            at, after = position["rv"], position["key"]
-        try:
-            rows = store.rows_at(resource.storage, target.namespace, at)
-        except Compacted:
-            what = "continue parameter" if query.get("continue") else "resourceVersion for the provided list"
-            raise refusals.expired(f"The provided {what} is too old to display a consistent list result.") from None
-        objects = [obj for obj in rows if list(key_of(obj)) > after and selector(obj)]
-        list_meta: Obj = {"resourceVersion": str(at)}
-        try:
-            limit = int(query.get("limit") or 0)
-        except ValueError:
-            raise refusals.bad_request(f'strconv.ParseInt: parsing "{query["limit"]}": invalid syntax') from None
-        if 0 < limit < len(objects):
-            position = {"rv": int(list_meta["resourceVersion"]), "key": list(key_of(objects[limit - 1]))}
-            list_meta["continue"] = json.dumps(position).encode().hex()
-            list_meta["remainingItemCount"] = len(objects) - limit
-            objects = objects[:limit]
-        accept = request.headers.get("Accept", "")
-        if "as=Table" in accept:
-            return _json(table(resource, objects, list_meta, query.get("includeObject", "Metadata")))
-        if "as=PartialObjectMetadataList" in accept:
-            return _json(
-                {
-                    "kind": "PartialObjectMetadataList",
-                    "apiVersion": "meta.k8s.io/v1",
-                    "metadata": list_meta,
-                    "items": [_partial(obj) for obj in objects],
-                }
-            )
-        items = (
-            objects
-            if resource.custom
-            else [{name: value for name, value in obj.items() if name not in ("kind", "apiVersion")} for obj in objects]
-        )
-        return _json(
-            {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": list_meta, "items": items}
-        )
-
-    async def _watch(self, request: web.BaseRequest, target: Target, selector: Selector) -> web.StreamResponse:
-        resource, query, store = target.resource, request.query, self._api.store
-        accept = request.headers.get("Accept", "")
-        stream = web.StreamResponse(headers={"Content-Type": "application/json"})
-        stream.enable_chunked_encoding()
-        since = query.get("resourceVersion", "")
-        _revision(since)
-        initial = query.get("sendInitialEvents") == "true"
-        start = int(since) if since.isdigit() and since != "0" and not initial else store.revision
-        limit = float(query.get("timeoutSeconds") or 1800)
-        ends = asyncio.get_running_loop().time() + limit
-        events = store.watch(resource.storage, start, self.stop)
-
-        def line(kind: str, obj: Obj) -> bytes:
-            if "as=Table" in accept and kind != "BOOKMARK":
-                obj = table(
-                    resource,
-                    [obj],
-                    {"resourceVersion": meta(obj).get("resourceVersion")},
-                    query.get("includeObject", "Metadata"),
-                )
-            elif "as=PartialObjectMetadata;" in accept + ";":
-                obj = _partial(obj)
-            return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
-
-        await stream.prepare(request)
-        if since in ("", "0") or initial:
-            first = [obj for obj in store.rows(resource.storage, target.namespace) if selector(obj)]
-            for obj in first:
-                await stream.write(line("ADDED", obj))
-            if initial:
-                await stream.write(line("BOOKMARK", _bookmark(resource, start, {"k8s.io/initial-events-end": "true"})))
-        try:
-            async with asyncio.timeout_at(ends):
-                async for change in events:
-                    if change is None:
-                        if query.get("allowWatchBookmarks") == "true":
-                            await stream.write(line("BOOKMARK", _bookmark(resource, store.revision, {})))
-                        if request.transport is None or request.transport.is_closing():
-                            break
-                        continue
-                    kind = _seen_as(change, selector, target.namespace)
-                    if kind:
-                        await stream.write(line(kind, change.obj))
-        except TimeoutError:
-            pass
-        except Compacted as gone:
-            text = f"too old resource version: {start} ({gone.oldest})"
-            await stream.write(json.dumps({"type": "ERROR", "object": refusals.expired(text).body}).encode() + b"\n")
-        except ConnectionError:
-            return stream
-        with contextlib.suppress(ConnectionError):  # the watcher has gone
-            await stream.write_eof()
-        return stream
-
     def _post(self, request: web.BaseRequest, target: Target, body: Any, call: Call) -> web.Response:
         if target.subresource == "eviction":
-            return _json(reviews.evict(self._api, target, body, call), 201)
+            return json_answer(reviews.evict(self._api, target, body, call), 201)
         if target.subresource == "binding":
-            return _json(reviews.bind(self._api, target, body), 201)
+            return json_answer(reviews.bind(self._api, target, body), 201)
         if target.subresource == "token":
-            return _json(reviews.request_token(self._api, target, body), 201)
+            return json_answer(reviews.request_token(self._api, target, body), 201)
         if "list" not in target.resource.verbs:
-            return _json(reviews.review(self._api, target, body, call.identity), 201)
+            return json_answer(reviews.review(self._api, target, body, call.identity), 201)
         if target.name:
             raise refusals.method_not_allowed()
         if target.resource.namespaced and not target.namespace:
             raise refusals.method_not_allowed()
-        return self._one(request, target, self._api.create(target, body, call), 201)
+        return one(request, target, self._api.create(target, body, call), 201)
 
     def _put(self, request: web.BaseRequest, target: Target, body: Any, call: Call) -> web.Response:
         if target.subresource == "scale":
-            return _json(reviews.scale(self._api, target, dig(body, "spec", "replicas", default=0)))
+            return json_answer(reviews.scale(self._api, target, dig(body, "spec", "replicas", default=0)))
         if target.subresource == "finalize":
             self._api.take("namespaces", ("", target.name), "")
-            return _json(body)
+            return json_answer(body)
         if target.subresource not in ("", "status"):
             raise refusals.method_not_allowed()
         known = self._api.store.get(target.resource.storage, (target.namespace, target.name)) is not None
-        return self._one(request, target, self._api.update(target, body, call), 200 if known else 201)
+        return one(request, target, self._api.update(target, body, call), 200 if known else 201)
 
     def _patch(self, request: web.BaseRequest, target: Target, body: Any, call: Call) -> web.Response:
         kind = _PATCHES.get(request.content_type)
@@ -362,11 +240,11 @@ class ApiHandler:
             why = "Forbidden: may not be specified for non-apply patch"
             raise refusals.bad_options("PatchOptions", "force", "FieldValueForbidden", why)
         if target.subresource == "scale":
-            return _json(reviews.scale(self._api, target, dig(body, "spec", "replicas")))
+            return json_answer(reviews.scale(self._api, target, dig(body, "spec", "replicas")))
         obj, created = self._api.patch(
             target, Patch(kind, body, request.query.get("force", "false") not in ("false", "0")), call
         )
-        return self._one(request, target, obj, 201 if created else 200)
+        return one(request, target, obj, 201 if created else 200)
 
     def _delete(
         self, request: web.BaseRequest, target: Target, selector: Selector, body: Any, call: Call
@@ -378,12 +256,12 @@ class ApiHandler:
                 options = {**options, name: int(value) if value.isdigit() else value}
         call = Call(call.identity, call.manager, call.dry_run or "All" in (options.get("dryRun") or []))
         if target.name:
-            return _json(self._api.delete(target, options, call))
+            return json_answer(self._api.delete(target, options, call))
         gone = [obj for obj in self._api.store.rows(target.resource.storage, target.namespace) if selector(obj)]
         for obj in gone:
             space, name = key_of(obj)
             self._api.delete(Target(target.resource, space, name), options, call)
-        return _json(
+        return json_answer(
             {
                 "kind": f"{target.resource.kind}List",
                 "apiVersion": target.resource.api_version,
@@ -409,42 +287,11 @@ def unknown_path(path: str) -> Attempt | None:
     return Attempt("", group, rest[0], subresource, space, name)
 
 
-def _revision(text: str) -> int:
-    """The number in a resourceVersion, 0 for none; refuses (400) what is no number."""
-    if text and not text.isdigit():
-        raise refusals.bad_revision(text)
-    return int(text or 0)
-
-
 def _check_options(method: str, query: Mapping[str, str]) -> None:
     kinds = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
     if method in kinds and (given := query.get("dryRun")) not in (None, "All"):
         why = f'Unsupported value: ["{given}"]: supported values: "All"'
         raise refusals.bad_options(kinds[method], "dryRun", "FieldValueNotSupported", why)
-
-
-def _seen_as(change: Change, selector: Selector, namespace: str) -> str:
-    """What a watcher with this selector is told of a change; "" when it does not concern it."""
-    if namespace and key_of(change.obj)[0] != namespace:
-        return ""
-    before = change.previous is not None and selector(change.previous)
-    if change.type == "DELETED":
-        return "DELETED" if before else ""
-    after = selector(change.obj)
-    if before and after:
-        return "MODIFIED"
-    return "ADDED" if after else ("DELETED" if before else "")
-
-
-def _bookmark(resource: Resource, revision: int, annotations: dict[str, str]) -> Obj:
-    data: Obj = {"resourceVersion": str(revision), "creationTimestamp": None}
-    if annotations:
-        data["annotations"] = annotations
-    return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": data}
-
-
-def _partial(obj: Obj) -> Obj:
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta(obj)}
 
 
 def _manager(request: web.BaseRequest) -> str:
@@ -478,10 +325,6 @@ async def _body(request: web.BaseRequest) -> Any:
         return json.loads(raw)
     except ValueError as error:
         raise refusals.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
-
-
-def _json(body: Obj, code: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(status=code, body=json.dumps(body).encode(), content_type="application/json", headers=headers)
 
 
 class Listener:
