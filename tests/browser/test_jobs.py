@@ -9,7 +9,6 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.bridge import Bridge
 from tests.browser.conftest import Opens
-from tests.browser.test_clusters import two  # noqa: F401
 from tests.e2e.running import Trilithon
 
 Accessible = Callable[[Page, str], None]
