@@ -43,6 +43,21 @@ KUBEADM = (
     ("error: execution phase etcd-join: etcdserver: too many learner members in cluster", False, "etcd"),
     ("[discovery] Retrying due to error: failed to request the cluster-info ConfigMap: dial tcp 192.0.2.50:6443: "
      "connect: no route to host", False, "cannot reach"),
+    *(
+        (f"error: {said}", True, "refuses its configuration file")
+        for said in (  # by `kubeadm config validate` of v1.36.3
+            "invalid configuration for GroupVersionKind /, Kind=JoinConfiguration: kind and apiVersion is mandatory "
+            "information that must be specified",
+            'your configuration file uses an old API spec: "kubeadm.k8s.io/v1beta2" (kind: "InitConfiguration")',
+            'encryptionAlgorithm: Invalid value: "DES": Invalid encryption algorithm "DES"',
+            "[discovery.bootstrapToken: Required value: APIServerEndpoint is not set, "
+            'discovery.bootstrapToken.apiServerEndpoint: Invalid value: "": missing port in address]',
+            'nodeRegistration.kubeletExtraArgs: Invalid value: "index 0": argument has no name',
+            'version "newest" doesn\'t match patterns for neither semantic version nor labels (stable, latest, ...)',
+        )
+    ),
+    ("error: error execution phase check-etcd: error syncing endpoints with etcd: context deadline exceeded", False,
+     "etcd does not answer"),
     ("error: failed while waiting for the control plane to start: kube-apiserver check failed", False, "do not start"),
 )  # fmt: skip
 MENDABLE = (
