@@ -203,8 +203,7 @@ class Kubeadm:
         self._say("[check-etcd] Checking that the etcd cluster is healthy")
         if not self._etcd_trusts(cluster):
             raise Refused(
-                "error execution phase check-etcd: error syncing endpoints with etcd: tls: failed to verify "
-                "certificate: x509: certificate signed by unknown authority: context deadline exceeded"
+                "error execution phase check-etcd: error syncing endpoints with etcd: context deadline exceeded"
             )
 
     def _etcd_trusts(self, cluster: "SimCluster") -> bool:
