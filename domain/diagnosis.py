@@ -117,16 +117,17 @@ _KUBEADM = (
     ),
     _known(r"\[ERROR [\w-]+\]", "kubeadm refuses to make a node of this machine", final=True),
     _known(
-        r"^error.*(unmarshal|decoding error|no kind |invalid configuration for|old API spec|Invalid value|Required value"
-        r"|argument has no name|doesn't match patterns for|must be a valid port|hostport )|can not mix '--config'",
+        r"^error.*(unmarshal|decoding error|no kind |invalid configuration for|old API spec|Invalid value"
+        r"|Required value|argument has no name|doesn't match patterns for|hostport )"
+        r"|can not mix '--config'",
         "kubeadm refuses its configuration file",
         final=True,
     ),
     _known(
         # kubeadm waits two minutes for it and says no more than that it has waited.
         r"error syncing endpoints with etcd",
-        "etcd does not answer the joining server: port 2379 is shut between the servers, or the server's etcd authority "
-        "is another one than the cluster's",
+        "etcd does not answer the joining server: port 2379 is shut between the servers, or the server's etcd "
+        "authority is another one than the cluster's",
         final=False,
     ),
     _known(
