@@ -166,13 +166,24 @@ def wait(
                 f"The job of {name} needs a decision: {job['error']}",
                 f"trilithon retry job/{job['id']}   or   trilithon abort job/{job['id']}",
             )
-        now = (job or {}).get("waiting") or {}
-        if now.get("waiting_for") and now["waiting_for"] != shown:
-            shown = now["waiting_for"]
-            say(f"{time.strftime('%H:%M:%S')} waiting for {shown}")
+        now = _progress(row, for_)
+        if now and now != shown:
+            shown = now
+            say(f"{time.strftime('%H:%M:%S')} {shown}")
         if time.monotonic() > deadline:
             raise Failure(f"cluster/{name}: {for_} did not come within {timeout}.", code=TIMED_OUT)
         time.sleep(LOOK_EVERY)
+
+
+def _progress(row: dict[str, Any], for_: str) -> str:
+    """What a person who waits sees: what the job waits for, else how many machines are Ready."""
+    waiting = (row["job"] or {}).get("waiting")
+    if waiting:
+        return f"waiting for {waiting['waiting_for']}"
+    if for_ == "delete":
+        return str(row["status"]).lower()
+    counts = ((word, row[key]) for word, key in (("servers", "control_plane"), ("workers", "workers")))
+    return ", ".join(f"{c['ready']} of {c['wanted']} {word} ready" for word, c in counts if c["wanted"])
 
 
 def kubeconfig(
