@@ -11,6 +11,7 @@ from tests.e2e.running import Trilithon
 
 Accessible = Callable[[Page, str], None]
 UP_MS = 90_000
+WITHIN = "[...document.querySelectorAll('table')].every(one => one.getBoundingClientRect().right <= innerWidth)"
 VIEWS = (("Machines", "server"), ("Conditions", "ControlPlaneReady"), ("Summary", "trilithon/clusters.edge"))
 
 
@@ -44,6 +45,7 @@ def test_the_whole_story(opened: Opens, platform: Trilithon, accessible: Accessi
         views.get_by_role("link", name=view).click()
         expect(views.get_by_role("link", name=view)).to_have_attribute("aria-current", "page")
         expect(page.get_by_role("region", name=view)).to_contain_text(what)
+        assert page.evaluate(WITHIN), f"a table of {view} runs out of the page"
         accessible(page, view)
     page.go_back()
     expect(page).to_have_url(re.compile(r"/conditions$"))

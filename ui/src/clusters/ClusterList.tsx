@@ -87,7 +87,9 @@ export function ClusterList() {
 
   return (
     <PageSection isFilled>
-      <Title headingLevel="h1">Clusters</Title>
+      <Title headingLevel="h1" className="after">
+        Clusters
+      </Title>
       {data && <ProblemAlert error={error} />}
       <Toolbar>
         <ToolbarContent>

@@ -16,7 +16,7 @@ export function ConditionTable({ conditions, asOf }: { conditions: Condition[]; 
       <Table aria-label="Conditions" variant="compact">
         <Thead>
           <Tr>
-            {["Condition", "Status", "Reason", "Message", "Since"].map((title) => (
+            {["Condition", "Status", "Message", "Since"].map((title) => (
               <Th key={title} modifier="nowrap">{title}</Th>
             ))}
           </Tr>
@@ -24,11 +24,13 @@ export function ConditionTable({ conditions, asOf }: { conditions: Condition[]; 
         <Tbody>
           {conditions.map((c) => (
             <Tr key={c.type}>
-              <Td dataLabel="Condition">{c.type}</Td>
+              <Td dataLabel="Condition">
+                {c.type}
+                <div className="muted">{c.reason}</div>
+              </Td>
               <Td dataLabel="Status">
                 <Status condition={c} />
               </Td>
-              <Td dataLabel="Reason">{c.reason}</Td>
               <Td dataLabel="Message">{c.message || "–"}</Td>
               <Td dataLabel="Since">
                 <Time at={c.last_transition} />

@@ -23,7 +23,7 @@ export function MachineTable({ namespace, name }: { namespace: string; name: str
       <Table aria-label="Machines" variant="compact">
         <Thead>
           <Tr>
-            {["Name", "Role", "State", "Version", "Address", "VM", "Node", "Size"].map((title) => (
+            {["Name", "State", "Version", "Address", "VM", "Size"].map((title) => (
               <Th key={title} modifier="nowrap">{title}</Th>
             ))}
           </Tr>
@@ -33,18 +33,22 @@ export function MachineTable({ namespace, name }: { namespace: string; name: str
             <Tr key={m.name}>
               <Td dataLabel="Name" modifier="nowrap">
                 {m.name}
+                <div className="muted">{m.role === "worker" ? `worker (${m.pool})` : "server"}</div>
               </Td>
-              <Td dataLabel="Role">{m.role === "worker" ? `worker (${m.pool})` : "server"}</Td>
               <Td dataLabel="State">
                 <State of={m.phase} />
                 {m.message && <div className="muted">{m.message}</div>}
               </Td>
-              <Td dataLabel="Version">{m.version}</Td>
+              <Td dataLabel="Version" className="cut-anywhere">
+                {m.version}
+              </Td>
               <Td dataLabel="Address">{m.address}</Td>
-              <Td dataLabel="VM">{m.vmid}</Td>
-              <Td dataLabel="Node">{m.node ?? "–"}</Td>
+              <Td dataLabel="VM" modifier="nowrap">
+                {m.vmid}
+                <div className="muted">{m.node ? `on ${m.node}` : "no node yet"}</div>
+              </Td>
               <Td dataLabel="Size">
-                {m.cores} cores, {m.memory_mib} MiB memory, {m.disk_gib} GiB disk
+                {m.cores} cores, {memory(m.memory_mib)} memory, {m.disk_gib} GiB disk
               </Td>
             </Tr>
           ))}
@@ -55,6 +59,10 @@ export function MachineTable({ namespace, name }: { namespace: string; name: str
       </p>
     </>
   );
+}
+
+function memory(mib: number): string {
+  return mib % 1024 === 0 ? `${mib / 1024} GiB` : `${mib} MiB`;
 }
 
 /** Several servers on one Proxmox VE node: what losing that node would cost, and the cure (F-079). */
