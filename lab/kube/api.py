@@ -237,7 +237,9 @@ class KubeApi:
 
     def _replace(self, target: Target, old: Obj, new: Obj, call: Call, owned: bool = False) -> Obj:
         resource, data, before = target.resource, new["metadata"], meta(old)
-        if data.get("resourceVersion") and data["resourceVersion"] != before["resourceVersion"]:
+        if (given := data.get("resourceVersion")) and not str(given).isdigit():
+            raise Refusal(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
+        if given and given != before["resourceVersion"]:
             raise refusals.stale(resource, target.name)
         if data.get("uid") and data["uid"] != before["uid"]:
             why = (

@@ -134,15 +134,11 @@ class ApiHandler:
             found = discovery.openapi_v3(registry, path.removeprefix("/openapi/v3/"))
         elif path == "/":
             found = {"paths": ["/api", "/apis", "/livez", "/openapi/v3", "/readyz", "/version"]}
-        if found is None and len(parts) > 3 and self._served(parts):
+        if found is None and (path.startswith("/api/v1/") or (parts[0] == "apis" and parts[1] in registry.groups())):
             raise refusals.no_such_path()
         if found is None:
             return web.Response(status=404, text="404 page not found\n")
         return json_answer(found)
-
-    def _served(self, parts: list[str]) -> bool:
-        group, version = (parts[1], parts[2]) if parts[0] == "apis" else ("", parts[1])
-        return version in ({"": ["v1"]} | self._api.registry.groups()).get(group, [])
 
     # resources
 

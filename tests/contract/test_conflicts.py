@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from tests.contract.backend import MERGE, Api, config_map, ok, refused
+from tests.contract.backend import MERGE, Api, config_map, eventually, ok, refused
 
 
 def one(space: str, name: str = "it") -> str:
@@ -82,6 +82,29 @@ async def test_a_creation_names_no_revision(api: Api, space: str) -> None:
     answer = await api.admin.post(f"/api/v1/namespaces/{space}/configmaps", json=body)
     assert answer.status_code == 500
     assert "resourceVersion should not be set" in answer.text
+
+
+async def test_a_revision_is_a_number(api: Api, space: str) -> None:
+    old = await made(api, space)
+    odd = {**old, "metadata": {"name": "it", "resourceVersion": "yesterday"}}
+    answer = await api.admin.put(one(space), json=odd)
+    assert answer.status_code == 500
+    assert "ParseUint" in answer.text
+
+
+async def test_nothing_new_in_a_namespace_that_ends(api: Api, space: str) -> None:
+    body, path = config_map("it"), f"/api/v1/namespaces/{space}/configmaps"
+    body["metadata"]["finalizers"] = ["example.test/hold"]
+    ok(await api.admin.post(path, json=body), 201)
+    assert ok(await api.admin.delete(f"/api/v1/namespaces/{space}"))["status"]["phase"] == "Terminating"
+    status = refused(await api.admin.post(path, json=config_map("late")), 403, "Forbidden", "it is being terminated")
+    assert [cause["reason"] for cause in status["details"]["causes"]] == ["NamespaceTerminating"]
+    ok(await api.admin.patch(one(space), content='{"metadata":{"finalizers":null}}', headers=MERGE))
+
+    async def gone() -> bool:
+        return (await api.admin.get(f"/api/v1/namespaces/{space}")).status_code == 404
+
+    await eventually(gone)
 
 
 async def test_the_systems_namespaces_stay(api: Api) -> None:

@@ -59,8 +59,12 @@ async def test_discovery_is_for_those_who_are_known(api: Api) -> None:
 
 
 async def test_unknown_groups(api: Api) -> None:
-    assert (await api.admin.get("/apis/none.example")).status_code == 404
-    assert (await api.admin.get("/apis/apps/v9")).status_code == 404
+    for path in ("/apis/none.example", "/apis/none.example/v1/things", "/nonsense"):
+        answer = await api.admin.get(path)
+        assert answer.status_code == 404
+        assert answer.text == "404 page not found\n"
+    for path in ("/api/v1/nonsense", "/apis/apps/v9", "/apis/apps/v1/nonsense", "/api/v1/namespaces/x/nodes"):
+        refused(await api.admin.get(path), 404, "NotFound", "could not find the requested resource")
 
 
 async def test_methods_that_a_path_does_not_have(api: Api, space: str) -> None:
