@@ -35,7 +35,10 @@ def list_charts(
 ) -> None:
     """The kept charts, and which of those that are needed nobody has brought yet."""
     answer = Connection().get("/charts")
-    show(answer["items"], output, kind="chart", columns=COLUMNS, wide=WIDE, headers=not no_headers)
+    if answer["items"] or output not in ("table", "wide"):
+        show(answer["items"], output, kind="chart", columns=COLUMNS, wide=WIDE, headers=not no_headers)
+    else:
+        say("The cache holds no charts; clusters are made with those of the chart folder.")
     for one in answer["wanted"]:
         if not one["at_hand"]:
             say(f"{one['name']} {one['version']} is not here: trilithon chart pull {one['name']}")

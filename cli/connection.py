@@ -94,9 +94,11 @@ class Connection:
         )
 
     def refusal(self, answer: "httpx.Response") -> Failure:
-        if answer.status_code == 401 and not self.context.csrf:
-            return Failure("You are not signed in.", "Sign in with `trilithon login`.")
         try:
-            return Refusal(answer.json())
+            problem = answer.json()
         except ValueError:
             return Failure(f"{self.context.url} answered {answer.status_code} {answer.reason_phrase}; is it Trilithon?")
+        # A refused sign-in is a 401 too, and says what is wrong with it.
+        if problem.get("code") == "not-signed-in" and not self.context.csrf:
+            return Failure("You are not signed in.", "Sign in with `trilithon login`.")
+        return Refusal(problem)
