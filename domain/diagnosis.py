@@ -74,7 +74,8 @@ _KUBEADM = (
         final=True,
     ),
     _known(
-        r"cluster CA found in cluster-info ConfigMap is invalid|none of the public keys .* are pinned",
+        r"cluster CA found in cluster-info ConfigMap is invalid|none of the public keys .* are pinned"
+        r"|invalid discovery token CA certificate hash",
         "The machine does not trust the server it joins: its boot data name another authority",
         final=True,
     ),

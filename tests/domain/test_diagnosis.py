@@ -33,6 +33,8 @@ KUBEADM = (
         True,
         "authority",
     ),
+    ("error: couldn't validate the identity of the API Server: invalid discovery token CA certificate hash: unknown "
+     'hash format "md5". Known format(s) are: sha256', True, "authority"),
     ("W1130 certs.go:370] assuming external key for etcd CA: couldn't load the private key file", True, "authority"),
     ("error: failure loading key for apiserver-etcd-client: no such file or directory", True, "authority"),
     ("error: x509: provided PrivateKey doesn't match parent's PublicKey", True, "authority"),
