@@ -80,11 +80,9 @@ class Talk:
         for pinned in join.hashes:
             kind, _, value = pinned.partition(":")
             if kind != "sha256" or not re.fullmatch(r"[0-9a-f]{64}", value):
+                why = f'invalid hash "{pinned}"' if kind == "sha256" else f'unknown hash format "{kind}"'
                 raise Refused(
-                    f"{_IDENTITY}: invalid discovery token CA certificate hash: unknown format {kind!r}, "
-                    'expected "sha256"'
-                    if kind != "sha256"
-                    else f"{_IDENTITY}: invalid discovery token CA certificate hash: invalid hash"
+                    f"{_IDENTITY}: invalid discovery token CA certificate hash: {why}. Known format(s) are: sha256"
                 )
         content = str(info["data"].get("kubeconfig", ""))
         found = str(info["data"].get(f"{tokens.PREFIX}{identity}", ""))

@@ -129,7 +129,7 @@ class KubeletProgram(NodeProgram):
                 if problem:
                     self._tell(name, problem)
                 elif trouble := await self._start(pod, files[name].text):
-                    self._tell(name, f"back-off restarting failed container: {trouble}")
+                    self._crashed(name, pod, trouble)
                 else:
                     self._running[name] = pod
             self._mirror()
@@ -139,6 +139,18 @@ class KubeletProgram(NodeProgram):
         if self._said.get(name) != problem:
             self._said[name] = problem
             self.log(f"static pod {name}: {problem}", "error")
+
+    def _crashed(self, name: str, pod: Obj, trouble: str) -> None:
+        """A container's last words are in its own log; the kubelet says of it only that it came back down."""
+        if self._said.get(name) == trouble:
+            return
+        self._said[name] = trouble
+        title = str(pod["metadata"]["name"])
+        if trouble.startswith("failed to pull"):
+            self.log(f"Error syncing pod, skipping: failed to StartContainer for {title} with ErrImagePull: {trouble}")
+            return
+        self.pod_log(title, trouble)
+        self.log(f"Error syncing pod, skipping: failed to StartContainer for {title} with CrashLoopBackOff", "error")
 
     async def _start(self, pod: Obj, text: str) -> str:
         """Starts a pod's container; why it ended at once, "" when it runs."""
@@ -305,6 +317,7 @@ class KubeletProgram(NodeProgram):
         while self.machine.fault.kubelet_stuck or (cluster := self._known_cluster()) is None:
             await self._pause(self.world.timing.tick)
         self.cluster = cluster
+        await self._reach_server()
         await asyncio.sleep(self.world.timing.kubelet)
         external = self._arguments.get("cloud-provider") == "external"
         taints = [{"key": kubelet.UNINITIALISED, "value": "true", "effect": "NoSchedule"}] if external else []
@@ -318,6 +331,23 @@ class KubeletProgram(NodeProgram):
             annotations={"volumes.kubernetes.io/controller-managed-attach-detach": "true", **given},
         )
         await self._keep_node(cluster, looks, None)
+
+    async def _reach_server(self) -> None:
+        """Until the server that `kubelet.conf` names answers: no node is registered before."""
+        talk, said = Talk(self.machine), ""
+        while True:
+            file = self.machine.disk.read(KUBECONFIG)
+            cluster = dig(yaml.safe_load(file.text if file else ""), "clusters", 0, "cluster", default={})
+            try:
+                await talk.get(
+                    str(cluster["server"]), "/version", base64.b64decode(cluster["certificate-authority-data"])
+                )
+                return
+            except NotYet as error:
+                if str(error) != said:
+                    said = str(error)
+                    self.log(f"Unable to register node with API server: {said}", "error")
+            await self._pause(self.world.timing.tick)
 
     def _known_cluster(self) -> SimCluster | None:
         """The cluster, once somebody in it answers: a server asks its own API server."""
