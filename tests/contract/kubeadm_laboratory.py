@@ -190,14 +190,14 @@ class Laboratory:
     async def make(self) -> None:
         """Three machines in turn: each is a node before the next gets power. The token stays."""
         cluster = self.cluster
-        await self._power_on(71, SERVER, Role.CONTROL_PLANE)
+        await self._power_on(171, SERVER, Role.CONTROL_PLANE)
         await cluster.eventually(
             "the first server's node", lambda: self._node(SERVER, cluster.machines[SERVER].address)
         )
         await cluster.put_token(datetime.now(UTC) + timedelta(hours=1))
-        await self._power_on(73, WORKER, Role.WORKER)
+        await self._power_on(173, WORKER, Role.WORKER)
         await cluster.eventually("the worker's node", lambda: self._node(WORKER))
-        await self._power_on(72, SECOND, Role.CONTROL_PLANE)
+        await self._power_on(172, SECOND, Role.CONTROL_PLANE)
         await cluster.eventually("the second server", self._joined)
 
     async def _node(self, name: str, host: str = "") -> Obj:
@@ -209,7 +209,7 @@ class Laboratory:
 
     async def _power_on(self, vmid: int, name: str, role: Role) -> None:
         """Clone, MAC, ISO, start: as the product does it."""
-        mac = f"BC:24:11:00:09:{vmid}"
+        mac = f"BC:24:11:00:09:{vmid - 100}"
         templates = self.lab.get("templates") or [{"vmid": 9003}]
         source = f"/nodes/pve1/qemu/{templates[0]['vmid']}"
         await self._task("POST", f"{source}/clone", newid=vmid, name=name, pool="trilithon", full=1, storage="shared")
@@ -218,7 +218,8 @@ class Laboratory:
         uuid = next(part.partition("=")[2] for part in config.split(",") if part.startswith("uuid="))
         machine = Machine(
             id=name, cluster_id="made", name=name, role=role, pool="made", initialiser=name == SERVER, version=VERSION,
-            cores=2, memory_mib=4096, disk_gib=10, vmid=vmid, address=f"{self._net}.{vmid}", mac=mac, bios_uuid=uuid,
+            cores=2, memory_mib=4096, disk_gib=10, vmid=vmid, address=f"{self._net}.{vmid - 100}", mac=mac,
+            bios_uuid=uuid,
         )  # fmt: skip
         self.cluster.machines[name], self.cluster.uuids[name] = machine, uuid.lower()
         data = boot_data(

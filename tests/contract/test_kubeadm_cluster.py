@@ -1,12 +1,13 @@
 """The whole life of a kubeadm cluster: what stands in it when its machines have joined, and that it can be deleted.
 
-Every case runs unchanged on simulated nodes and on real ones; both sides are spoken to by the simulated Proxmox VE's API
-and by the cluster's own. One cluster a side, made once; the last case deletes it.
+Every case runs unchanged on simulated nodes and on real ones; both sides are spoken to by the simulated Proxmox VE's
+API and by the cluster's own. One cluster a side, made once; the last case deletes it.
 """
 
 import base64
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -152,14 +153,12 @@ async def test_no_token_is_left_when_the_last_machine_has_joined(made: KubeadmCl
         return not [row for row in secrets if row["type"] == TOKEN]
 
     await made.eventually("the tokens to be gone", none)
-    async with made.client(token=made.tokens.bootstrap) as late:
-        assert (await late.get(f"{SYSTEM}/configmaps/kubeadm-config")).status_code == 401
+    await made.eventually("the token to open nothing", lambda: opens_nothing(made))
 
 
 async def test_an_expired_token_opens_nothing_and_is_swept_up(made: KubeadmCluster) -> None:
     await made.put_token(datetime.now(UTC) - timedelta(minutes=1))
-    async with made.client(token=made.tokens.bootstrap) as late:
-        assert (await late.get(f"{SYSTEM}/configmaps/kubeadm-config")).status_code == 401
+    await made.eventually("the token to open nothing", lambda: opens_nothing(made))
     key = f"jws-kubeconfig-{made.tokens.bootstrap.split('.')[0]}"
     assert key not in (await made.get(INFO))["data"]
 
@@ -170,10 +169,16 @@ async def test_an_expired_token_opens_nothing_and_is_swept_up(made: KubeadmClust
     await made.eventually("the Secret to be swept up", swept)
 
 
+async def opens_nothing(made: KubeadmCluster) -> bool:
+    """Whether the API server refuses the token; it remembers one that it knew for ten seconds."""
+    async with made.client(token=made.tokens.bootstrap) as late:
+        return (await late.get(f"{SYSTEM}/configmaps/kubeadm-config")).status_code == 401
+
+
 async def test_static_pods_are_mirrored(made: KubeadmCluster) -> None:
     names = {f"{component}-{server.name}" for component in COMPONENTS for server in made.servers}
 
-    async def all_ready() -> dict[str, dict]:  # type: ignore[type-arg]
+    async def all_ready() -> dict[str, Any]:
         pods = await made.items(f"{SYSTEM}/pods")
         mirrored = {
             name: pod
@@ -199,8 +204,13 @@ async def test_static_pods_are_mirrored(made: KubeadmCluster) -> None:
 
 async def test_every_kubelet_renews_its_lease(made: KubeadmCluster) -> None:
     path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-    before = await made.items(path)
-    assert set(before) == set(made.machines)
+
+    async def of_all() -> dict[str, Any]:
+        """A kubelet makes its lease some seconds after its node."""
+        found = await made.items(path)
+        return found if set(found) == set(made.machines) else {}
+
+    before = await made.eventually("a lease of every node", of_all)
     for name, lease in before.items():
         assert lease["spec"]["holderIdentity"] == name
         assert lease["spec"]["leaseDurationSeconds"] == 40
