@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -9,6 +10,7 @@ import pytest_asyncio
 import yaml
 
 from domain.clusters import Distribution
+from domain.machines import Role
 from lab.nodes.serving import Running, serve
 from lab.nodes.settings import Timing
 from tests.lab.nodes.harness import QUICK, Simulated, eventually
@@ -26,8 +28,6 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 
 
 def body_of(lab: Simulated, number: int = 1, iso: bool = True) -> dict[str, object]:
-    from domain.machines import Role
-
     machine = lab.machine(number, Role.CONTROL_PLANE)
     hardware = lab.hardware(machine, lab.data(machine) if iso else None)
     template = {"distribution": hardware.distribution, "version": hardware.version, "has_programs": lab.in_template}
@@ -93,5 +93,26 @@ async def test_machines_and_clusters_outlive_the_process(tmp_path: Path) -> None
     await eventually(lambda: again.get(f"{path}/mark", machine.address))
     await eventually(lambda: again.ready(machine))
     assert after.world.machines[machine.vmid].on
+    await again.close()
+    await after.close()
+
+
+async def test_a_kubeadm_cluster_outlives_the_process(tmp_path: Path) -> None:
+    before = await begin(tmp_path)
+    lab = Simulated(Distribution.KUBEADM, world=before.world)
+    server, worker = lab.server(1), lab.machine(4, Role.WORKER)
+    await eventually(lambda: lab.node(server), 40)
+    await lab.open_joining(server.address)
+    lab.worker(4)
+    await eventually(lambda: lab.node(worker), 40)
+    await eventually(lambda: "trilithon: done" in lab.log(worker), 40)
+    await lab.install_pod_network(server.address)
+    await lab.close_clients()
+    await before.close()
+    after = await begin(tmp_path)
+    again = Simulated(Distribution.KUBEADM, world=after.world)
+    again.net, again.spec, again.number, again.authorities = lab.net, lab.spec, lab.number, lab.authorities
+    for machine in (server, worker):
+        await eventually(partial(again.ready, machine), 40)
     await again.close()
     await after.close()
