@@ -1,8 +1,8 @@
 """Waiting for Proxmox VE tasks: many waiters, one poll per site.
 
-While anybody waits, one loop per site asks /cluster/tasks twice a second; only tasks that it shows as ended, or does
-not show at all, are asked for one by one. A wait costs next to nothing, so clones of a hundred machines can be
-awaited at once.
+While anybody waits, one loop per site asks /cluster/tasks twice a second, and more often while few wait and a task is
+new; only tasks that it shows as ended, or does not show at all, are asked for one by one. A wait costs next to nothing,
+so clones of a hundred machines can be awaited at once.
 """
 
 import asyncio
@@ -56,9 +56,14 @@ class TaskPoll:
     FULL_ROUND = 10
     """Every so many rounds each task is asked for itself: a node that died leaves its tasks in the list for ever."""
 
+    FEW, SOON = 4, 4
+    """While no more than `FEW` wait, a new task is looked at `SOON` times as often for two rounds' time: most end in a
+    second, and a machine on its way waits for half a dozen of them, one after the other."""
+
     def __init__(self, client: Callable[[], Awaitable[ProxmoxClient]], look_every: float) -> None:
         self._client = client
         self._look_every = look_every
+        self._newest = 0.0
         self._waiting: dict[str, set[asyncio.Future[TaskOutcome]]] = {}
         self._loop: asyncio.Task[None] | None = None
 
@@ -66,6 +71,7 @@ class TaskPoll:
         """Waits until the task has ended. Raises what the poll met when Proxmox VE could not be asked."""
         future: asyncio.Future[TaskOutcome] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(upid, set()).add(future)
+        self._newest = asyncio.get_running_loop().time()
         if self._loop is None or self._loop.done():
             self._loop = asyncio.create_task(self._run())
         try:
@@ -88,7 +94,12 @@ class TaskPoll:
             else:
                 await asyncio.gather(*(self._ask(client, upid) for upid in list(self._waiting) if upid not in listed))
             rounds += 1
-            await asyncio.sleep(self._look_every)
+            await asyncio.sleep(self._pause())
+
+    def _pause(self) -> float:
+        age = asyncio.get_running_loop().time() - self._newest
+        hurry = len(self._waiting) <= self.FEW and age < 2 * self._look_every
+        return self._look_every / self.SOON if hurry else self._look_every
 
     async def _running(self, client: ProxmoxClient) -> set[str]:
         rows = await client.get("cluster/tasks")
