@@ -9,7 +9,7 @@ import typer
 
 from cli.connection import Connection
 from cli.failures import USAGE, Failure
-from cli.output import FORMATS, Column, say, show, write
+from cli.output import FORMATS, Column, moment, say, show, write
 
 chart = typer.Typer(help="Helm charts that clusters are made with: list, pull, upload, delete.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Name of the chart.")]
@@ -22,7 +22,7 @@ COLUMNS: list[Column] = [
     ("source", lambda c: c["source"]),
 ]
 WIDE: list[Column] = [
-    ("added", lambda c: c["created_at"]),
+    ("added", lambda c: moment(c["created_at"])),
     ("used by", lambda c: ", ".join(c["used_by"])),
     ("sha256", lambda c: c["digest"]),
 ]

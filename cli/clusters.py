@@ -13,7 +13,7 @@ import typer
 from cli import things
 from cli.connection import Connection
 from cli.failures import ERROR, TIMED_OUT, USAGE, Failure, Refusal
-from cli.output import FORMATS, say, show, write
+from cli.output import FORMATS, moment, say, show, write
 from domain.sizes import bytes_text
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the cluster.")]
@@ -110,7 +110,7 @@ def describe(
         ("Pool", row["pool"]),
         ("Pod range", ", ".join(row["spec"].get("pod_cidrs", []))),
         ("Service range", ", ".join(row["spec"].get("service_cidrs", []))),
-        ("Created", f"{row['created_at']} by {row['created_by']}"),
+        ("Created", f"{moment(row['created_at'])} by {row['created_by']}"),
         ("Job", f"{row['job']['kind']} {row['job']['phase']} (job/{row['job']['id']})" if row["job"] else "none"),
     ):
         write(f"{label + ':':<15}{value}")

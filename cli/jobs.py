@@ -8,7 +8,7 @@ import typer
 from cli import things
 from cli.connection import Connection
 from cli.failures import USAGE, Failure, Refusal
-from cli.output import say, write
+from cli.output import moment, say, write
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the cluster.")]
 Which = Annotated[str, typer.Argument(help="job/ID, or cluster/NAME for its newest job.")]
@@ -84,7 +84,7 @@ def _print_log(api: Connection, job_id: str, after: int) -> int:
 
 def _print_line(line: dict[str, Any]) -> int:
     level = "" if line["level"] == "info" else f"{line['level'].upper()} "
-    write(f"{line['at']} {level}{line['text']}")
+    write(f"{moment(line['at'])} {level}{line['text']}")
     return int(line["seq"])
 
 

@@ -70,6 +70,11 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def moment(text: str | None) -> str:
+    """A time of the API as people read it: to the second, in UTC. Empty where there is none."""
+    return f"{text[:19]}Z" if text else ""
+
+
 def jsonpath(content: Any, template: str) -> str:
     """kubectl's commonest JSONPath: text with `{.a.b[0].c}` and `{.items[*].name}` in it."""
     return re.sub(r"\{([^}]*)\}", lambda found: " ".join(_plain(v) for v in _walk(content, found[1])), template)

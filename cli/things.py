@@ -3,7 +3,7 @@
 from typing import Any
 
 from cli.failures import USAGE, Failure
-from cli.output import Column
+from cli.output import Column, moment
 
 KINDS = {
     "cluster": ("cluster", "clusters", "cl"),
@@ -44,7 +44,7 @@ CLUSTER_WIDE: list[Column] = [
     ("namespace", lambda r: r["namespace"]),
     ("distribution", lambda r: r["distribution"]),
     ("site", lambda r: r["site"]),
-    ("created", lambda r: r["created_at"]),
+    ("created", lambda r: moment(r["created_at"])),
     ("message", lambda r: r["message"]),
 ]
 MACHINE: list[Column] = [
@@ -62,7 +62,7 @@ JOB: list[Column] = [
     ("kind", lambda r: r["kind"]),
     ("cluster", lambda r: r["cluster"]["name"] if r["cluster"] else None),
     ("phase", lambda r: r["phase"]),
-    ("started", lambda r: r["started_at"]),
+    ("started", lambda r: moment(r["started_at"])),
 ]
 JOB_WIDE: list[Column] = [
     ("waiting for", lambda r: r["waiting"]["waiting_for"] if r["waiting"] else None),

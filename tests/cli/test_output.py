@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from cli.failures import USAGE, Failure
-from cli.output import jsonpath, show
+from cli.output import jsonpath, moment, show
 
 ROWS = [
     {"name": "prod", "count": {"ready": 3}, "tags": ["a", "b"]},
@@ -59,3 +59,9 @@ def test_an_unknown_format_is_a_usage_error_that_names_the_known_ones() -> None:
 )
 def test_jsonpath_reads_what_is_there(template: str, text: str) -> None:
     assert jsonpath({"a": {"b": 1}, "list": ["one", "two"], "flag": True}, template) == text
+
+
+def test_times_are_told_to_the_second() -> None:
+    assert moment("2026-12-01T03:50:12.345678Z") == "2026-12-01T03:50:12Z"
+    assert moment("2026-12-01T03:50:12Z") == "2026-12-01T03:50:12Z"
+    assert moment(None) == ""
