@@ -161,7 +161,9 @@ def wait(
             write(f"cluster/{name} condition met")
             return
         job = row["job"]
-        if job and job["phase"] == "awaiting-decision":
+        # A create that asks a person asks for nothing any more once the deletion is recorded: it ends by itself.
+        outdone = for_ == "delete" and row.get("deletion_requested_at") and job and job["kind"] != "DeleteCluster"
+        if job and job["phase"] == "awaiting-decision" and not outdone:
             raise Failure(
                 f"The job of {name} needs a decision: {job['error']}",
                 f"trilithon retry job/{job['id']}   or   trilithon abort job/{job['id']}",

@@ -99,3 +99,18 @@ def test_a_deletion_is_waited_for_until_nothing_is_there(api: Api, capsys: pytes
     assert "deleting" in printed.err
     assert "servers" not in printed.err
     assert printed.out == "cluster/prod deleted\n"
+
+
+def test_a_parked_create_does_not_end_the_wait_for_its_clusters_deletion(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parked = {**row(0, 0, phase="awaiting-decision"), "status": "Deleting"}
+    of = {kind: {**parked, "job": {**parked["job"], "kind": kind}} for kind in ("CreateCluster", "DeleteCluster")}
+    recorded = {"deletion_requested_at": "2026-12-01T00:00:00Z"}
+    api.answers = [{**of["CreateCluster"], **recorded}, GONE]
+    assert run(["wait", "cluster/prod", "--for=delete"]) == 0
+    assert "deleted" in capsys.readouterr().out
+    for still in (of["CreateCluster"], {**of["DeleteCluster"], **recorded}):  # nobody deletes; nobody but a person can
+        api.answers = [still]
+        assert run(["wait", "cluster/prod", "--for=delete"]) == ERROR
+        assert "trilithon retry job/7" in capsys.readouterr().err
