@@ -256,8 +256,8 @@ def _silent_virtual_ip(evidence: Evidence) -> Diagnosis:
     )
     return Diagnosis(
         final=False,
-        text="The machine's own API server answers, and nobody holds the cluster's virtual IP, through which every "
-        f"node registers: {evidence.virtual_ip}. {said}",
+        text="The machine's own API server answers, and nobody holds the cluster's virtual IP, which every other "
+        f"machine and the pod network need: {evidence.virtual_ip}. {said}",
     )
 
 

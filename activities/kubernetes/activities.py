@@ -128,7 +128,8 @@ class KubernetesActivities(Joining):
                 return f"node {machine.name} is not registered"
             if not node_facts.ready(node):
                 why = f"node {machine.name} is not Ready: {node_facts.not_ready_because(node)}"
-                return f"{why} {await self._network_trouble(cluster, client)}".rstrip()
+                network = await self._network_trouble(cluster, client)
+                return await self._silence_told(cluster, machine) or f"{why} {network}".rstrip()
             if not node_facts.initialised(node):
                 now = asyncio.get_running_loop().time()
                 if now - tested > _ASK_MACHINE_EVERY:
@@ -283,11 +284,20 @@ class KubernetesActivities(Joining):
             await asyncio.sleep(_LOOK_EVERY)
 
     async def _evidence(self, cluster: Cluster, machine: Machine, met: str) -> Evidence:
+        silent = await self._silent_virtual_ip(cluster, machine)
+        return await self._asked(cluster, machine, met, silent)
+
+    async def _asked(self, cluster: Cluster, machine: Machine, met: str, silent: str) -> Evidence:
+        """What the machine itself says, now."""
         site = await self._store.sites.get(cluster.site_id)
         current = await self._store.machines.get(machine.id)
-        client = await self._connect(site)
-        silent = await self._silent_virtual_ip(cluster, current)
-        return await gather(client, current, cluster.spec.distribution, met, silent)
+        return await gather(await self._connect(site), current, cluster.spec.distribution, met, silent)
+
+    async def _silence_told(self, cluster: Cluster, machine: Machine) -> str:
+        """Why the virtual IP is silent. Its kubelet asks its own API server, so a server can register without it; the
+        pod network's programs, and every other machine, cannot do without."""
+        silent = await self._silent_virtual_ip(cluster, machine)
+        return diagnose(await self._asked(cluster, machine, "", silent), 0).text if silent else ""
 
     async def _silent_virtual_ip(self, cluster: Cluster, machine: Machine) -> str:
         """What a probe of the virtual IP meets while this server's own API answers; empty where that is not so."""
