@@ -6,7 +6,7 @@ Whoever changes the scripts (bootstrap/kubeadm_node.py) sees here that the simul
 import asyncio
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from lab.nodes import manifests, programs
@@ -143,11 +143,11 @@ class BootScript:
                 if path.startswith(f"{SEED}/{folder}/"):
                     machine.disk.write(f"{_KUBERNETES}/{path.removeprefix(f'{SEED}/')}", file.data, file.mode)
 
-    async def _kubeadm(self, run: "asyncio.Future[bool] | object", name: str, machine: "Machine") -> None:
+    async def _kubeadm(self, run: Awaitable[bool], name: str, machine: "Machine") -> None:
         """Runs kubeadm; its telling words are said again when it fails, as the script does."""
         unit = machine.disk.logs.setdefault("trilithon-install.service", [])
         before = len(unit)
-        if await run:  # type: ignore[misc]
+        if await run:
             return
         lines = [line for line in unit[before:] if line.startswith("error") or "[ERROR " in line]
         said = " ".join(" ".join(lines[-4:]).split()) or (unit[-1] if unit else "")

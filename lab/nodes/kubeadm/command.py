@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -74,7 +74,7 @@ class Kubeadm:
             ):
                 del self._disk.files[path]
 
-    async def _tell(self, work: Any) -> bool:
+    async def _tell(self, work: Awaitable[None]) -> bool:
         try:
             await work
         except Refused as refused:

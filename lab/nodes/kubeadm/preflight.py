@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lab.nodes import units
 from lab.nodes.kubeadm import static_pods
 from lab.nodes.kubeadm.configuration import SOCKET, Endpoint, Refused, Registration
 from lab.nodes.versions import minor
@@ -102,8 +101,6 @@ def _any(machine: "Machine", node: Registration) -> Iterable[Failure]:
         yield "FileContent--proc-sys-net-ipv4-ip_forward", f"{_FORWARD} contents are not set to 1"
     if machine.fault.port_taken == 10250 or machine.runs("kubelet.service"):
         yield "Port-10250", "Port 10250 is in use"
-    if units.find(machine.disk, "kubelet.service") is None:
-        yield "Service-kubelet", "kubelet service does not exist"
 
 
 def forwards(machine: "Machine") -> bool:

@@ -183,7 +183,7 @@ def _grant(api: KubeApi, name: str, rule: Obj, subjects: list[Obj], namespace: s
 def _put(api: KubeApi, obj: Obj) -> None:
     """Creates, or brings the data of an earlier try up to date."""
     found = api.ensure(obj, _MANAGER)
-    changed = {key: obj[key] for key in ("data", "rules", "subjects") if key in obj and obj[key] != found.get(key)}
+    changed: Obj = {key: obj[key] for key in ("data", "rules", "subjects") if key in obj and obj[key] != found.get(key)}
     if changed:
         resource = api.registry.of_kind(obj["apiVersion"], obj["kind"])
         assert resource is not None

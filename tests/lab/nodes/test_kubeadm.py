@@ -12,6 +12,7 @@ from bootstrap import authorities
 from clients.etcd import EtcdClient, Refused, TlsMismatch, Unreachable
 from clients.kubernetes import Identity
 from domain.clusters import Distribution
+from domain.machines import Machine
 from lab.nodes import guest_agent
 from tests.bootstrap.changes import put
 from tests.lab.nodes.harness import Simulated, eventually
@@ -62,7 +63,7 @@ async def test_the_etcd_of_three_servers_bears_the_loss_of_one(lab: Simulated) -
     others = [lab.server(2), lab.server(3)]
     for machine in others:
         await eventually(partial(lab.node, machine), 60)
-        await eventually(lambda found=machine: "trilithon: done" in lab.log(found), 60)
+        await eventually(partial(ended, lab, machine), 60)
     async with EtcdClient(first.address, identity(lab)) as etcd:
         members = await etcd.members()
         assert {one.name for one in members} == {first.name, *(machine.name for machine in others)}
@@ -116,6 +117,11 @@ async def test_the_agent_says_what_kubeadm_and_kube_vip_say(lab: Simulated) -> N
     await eventually(said, 40)
     journal = ["journalctl", "-u", "trilithon-install", "-n", "12", "--no-pager", "-o", "cat"]
     await eventually(lambda: "[mark-control-plane]" in guest_agent.execute(simulated, journal)["out"], 40)
+
+
+def ended(lab: Simulated, machine: Machine) -> bool:
+    """The boot script has done all of its work."""
+    return "trilithon: done" in lab.log(machine)
 
 
 def identity(lab: Simulated, *, foreign: bool = False) -> Identity:

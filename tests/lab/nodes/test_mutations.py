@@ -4,6 +4,7 @@ All rows run at once, as many as a small machine bears; each has a network of it
 """
 
 import asyncio
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -28,7 +29,8 @@ async def verdicts(request: pytest.FixtureRequest) -> Verdicts:
     mine = [
         item for item in request.session.items if isinstance(item, pytest.Function) and item.module is request.module
     ]
-    rows = [(item.callspec.params["row"], item.callspec.params["distribution"]) for item in mine]
+    asked: list[dict[str, Any]] = [item.callspec.params for item in mine]
+    rows: list[tuple[Mutation, Distribution]] = [(one["row"], one["distribution"]) for one in asked]
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(row: Mutation, distribution: Distribution) -> Verdict | Exception:
