@@ -5,11 +5,13 @@ from collections.abc import Iterable, Sequence
 from api.job_views import site_names, summary
 from api.models import clusters as shown
 from api.models.jobs import JobSummary
+from api.progress import of_cluster
 from api.rights import CHANGE, SECRET, allowed, pool_of
 from api.services import Services
 from domain.clusters import Cluster, ClusterStatus, Mark
-from domain.conditions import Condition, ConditionType
+from domain.conditions import Condition, ConditionType, Reason
 from domain.etcd import health, member_of
+from domain.jobs import wanted_job
 from domain.machines import Machine, Phase, Role
 from domain.sites import Site
 
@@ -17,15 +19,23 @@ BAD_WHEN_TRUE = frozenset({ConditionType.JOB_PENDING, ConditionType.DELETING})
 """Conditions whose good state is false; all others are good when true."""
 
 
-def condition(given: Condition) -> shown.Condition:
+ON_THE_WAY = frozenset({Reason.IN_PROGRESS, Reason.WAITING, Reason.NODES_NOT_READY, Reason.UNINITIALISED})
+"""Reasons that say no more than `not yet` while a job works; without one they are a fault."""
+
+
+def condition(given: Condition, *, worked_on: bool = False) -> shown.Condition:
+    """A condition as it is shown; `worked_on`: a job is on its way that may make it good."""
     good = given.status is (given.type not in BAD_WHEN_TRUE)
-    return shown.Condition(**given.model_dump(), worth_a_look=not good)
+    in_progress = worked_on and not good and given.reason in ON_THE_WAY
+    told = not good and not in_progress and given.reason is not Reason.NOT_BUILT_YET
+    return shown.Condition(**given.model_dump(), worth_a_look=told, in_progress=in_progress)
 
 
 def conditions(cluster: Cluster) -> list[shown.Condition]:
-    """Those worth a look first, then by type."""
-    found = [condition(given) for given in cluster.conditions]
-    return sorted(found, key=lambda one: (not one.worth_a_look, one.type.value))
+    """Those worth a look first, then those that a job works on, then by type."""
+    worked_on = cluster.status is not ClusterStatus.FAILED and wanted_job(cluster) is not None
+    found = [condition(given, worked_on=worked_on) for given in cluster.conditions]
+    return sorted(found, key=lambda one: (not one.worth_a_look, not one.in_progress, one.type.value))
 
 
 def etcd(cluster: Cluster, machines: Sequence[Machine]) -> shown.Etcd | None:
@@ -114,6 +124,7 @@ async def rows(services: Services, clusters: Sequence[Cluster]) -> list[shown.Cl
 async def whole(services: Services, cluster: Cluster, site: Site, held: frozenset[str]) -> shown.Cluster:
     """One cluster; `held` are the person's privileges on its pool."""
     machines = await services.store.machines.of_cluster(cluster.id)
+    job = await _job(services, cluster)
     return shown.Cluster(
         **row(cluster, machines, site).model_dump(),
         id=cluster.id,
@@ -125,7 +136,8 @@ async def whole(services: Services, cluster: Cluster, site: Site, held: frozense
         conditions=conditions(cluster),
         etcd=etcd(cluster, machines),
         deletion_requested_at=cluster.deletion_requested_at,
-        job=await _job(services, cluster),
+        job=job,
+        progress=await of_cluster(services, cluster, job),
         may=rights(cluster, site, held),
         as_of=services.clock(),
     )

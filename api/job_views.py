@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from api.models.jobs import ClusterName, Job, JobLinks, JobSummary, Step, Waiting
 from api.models.shapes import Allowed
+from api.progress import of_job
 from api.services import Services
 from domain.jobs import Decision, JobPhase, StepState
 from domain.jobs import Job as StoredJob
@@ -63,9 +64,12 @@ async def whole(services: Services, job: StoredJob, may_decide: Allowed, *, last
     sites = await site_names(services)
     site = sites.get(job.site_id or "")
     machines: dict[str, str] = {}
+    progress = None
     if job.cluster_id is not None:
         try:
             found = await services.store.machines.of_cluster(job.cluster_id, history=True)
+            cluster = await services.store.clusters.get(job.cluster_id, history=True)
+            progress = of_job(job, cluster, found, steps)
         except NotFound:
             found = []
         machines = {machine.id: machine.name for machine in found}
@@ -74,6 +78,7 @@ async def whole(services: Services, job: StoredJob, may_decide: Allowed, *, last
         **summary(services, job, sites).model_dump(),
         steps=[step_view(step, site, machines) for step in steps],
         steps_done=sum(step.state is StepState.DONE for step in steps),
+        progress=progress,
         decisions=list(Decision) if parked else [],
         may_decide=may_decide if parked else Allowed(allowed=False, reason="The job waits for nobody's decision."),
         last_log=await last_log(services, job.id) if last is None else last,

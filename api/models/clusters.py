@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from api.models.jobs import JobSummary
+from api.models.jobs import JobSummary, Progress
 from api.models.problems import Violation
 from api.models.shapes import Allowed, Answer, Asked
 from domain.clusters import ClusterSpec, ClusterStatus, Distribution
@@ -26,7 +26,10 @@ class Condition(Answer):
     reason: Reason
     message: str
     last_transition: datetime | None
-    worth_a_look: bool = Field(description="True where the status is not the good one for this type.")
+    worth_a_look: bool = Field(
+        description="True where the status is not the good one for this type, and no job is about to change that."
+    )
+    in_progress: bool = Field(description="Not the good status yet only because a job works on it.")
 
 
 class Conditions(Answer):
@@ -116,6 +119,7 @@ class Cluster(ClusterRow):
     etcd: Etcd | None = Field(default=None, description="Null until its first look.")
     deletion_requested_at: datetime | None
     job: JobSummary | None = Field(default=None, description="The job that works on it now, else its last one.")
+    progress: Progress | None = Field(default=None, description="Null while no job works on it.")
     may: ClusterRights
     as_of: datetime
 

@@ -60,11 +60,28 @@ class Step(Answer):
     links: JobLinks = JobLinks()
 
 
+class StepNow(Answer):
+    """A step that runs now."""
+
+    summary: str
+    since: datetime | None
+
+
+class Progress(Answer):
+    """How far the job is that works on a cluster: the steps of its plan (those of a preview), and what runs now."""
+
+    done: int
+    total: int
+    now: list[StepNow] = Field(description="The latest begun first.")
+    waiting_for: str = Field(description="What the plan waits for. Between two looks at it no step runs.")
+
+
 class Job(JobSummary):
     """One job. `decisions` are what may be said to it now; `may_decide` tells whether this person may."""
 
     steps: list[Step]
     steps_done: int
+    progress: Progress | None = Field(default=None, description="Null where it has ended or works on no cluster.")
     decisions: list[Decision] = Field(default_factory=list)
     may_decide: Allowed
     last_log: int = Field(default=0, description="Sequence number of the newest log line; 0 when there is none.")

@@ -11,7 +11,7 @@ from domain.jobs import JobKind
 from domain.machines import Machine, Phase
 from domain.plan import Plan, Step, StepKind, in_order, plan
 from domain.releases import pod_network
-from domain.walk import after, walk
+from domain.walk import after, distance, walk
 from tests.domain.builders import cluster, machines, spec
 
 DELETED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -482,6 +482,30 @@ def test_the_walk_of_a_finished_cluster_is_empty() -> None:
     marks = tuple(mark for mark in Mark if mark is not Mark.JOINING_OPEN)
     for kind in ({}, KUBEADM):
         assert walk(JobKind.CREATE, cluster(spec(1, **kind), marks), machines(spec(1), Phase.READY)) == []
+
+
+def test_the_distance_of_a_create_grows_with_each_step_to_the_whole() -> None:
+    for kind in ({}, KUBEADM):
+        job, having = cluster(spec(1, (1,), **kind)), []
+        ahead = walk(JobKind.CREATE, job, having)
+        said = [distance(JobKind.CREATE, job, having)]
+        for step in ahead:
+            job, having = after(step, job, having)
+            if step.kind is StepKind.AWAIT_AVAILABLE:
+                having = [machine.model_copy(update={"phase": Phase.READY}) for machine in having]
+            said.append(distance(JobKind.CREATE, job, having))
+        assert {total for _, total in said} == {len(ahead)}
+        done = [done for done, _ in said]
+        assert (done[0], done[-1]) == (0, len(ahead))
+        assert done == sorted(done)
+
+
+def test_the_distance_of_a_delete_counts_what_is_gone() -> None:
+    wanted = spec(1, (1,))
+    job = cluster(wanted, (*GROUNDWORK, Mark.TOKEN_REVOKED), deletion_requested_at=DELETED)
+    one, other = machines(wanted, Phase.READY)
+    assert distance(JobKind.DELETE, job, [one, other]) == (1, 7)
+    assert distance(JobKind.DELETE, job, [one, other.model_copy(update={"phase": Phase.GONE})]) == (2, 7)
 
 
 @pytest.mark.parametrize("shape", [(1, ()), (3, (3,)), (7, (100, 3))])

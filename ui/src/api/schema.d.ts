@@ -867,6 +867,8 @@ export interface components {
              * @description Its Proxmox VE pool, whole path.
              */
             pool: string;
+            /** @description Null while no job works on it. */
+            progress?: components["schemas"]["Progress"] | null;
             /** Resource Version */
             resource_version: number;
             /** Settled Generation */
@@ -1062,6 +1064,11 @@ export interface components {
         };
         /** Condition */
         Condition: {
+            /**
+             * In Progress
+             * @description Not the good status yet only because a job works on it.
+             */
+            in_progress: boolean;
             /** Last Transition */
             last_transition: string | null;
             /** Message */
@@ -1072,7 +1079,7 @@ export interface components {
             type: components["schemas"]["ConditionType"];
             /**
              * Worth A Look
-             * @description True where the status is not the good one for this type.
+             * @description True where the status is not the good one for this type, and no job is about to change that.
              */
             worth_a_look: boolean;
         };
@@ -1323,6 +1330,8 @@ export interface components {
             links: components["schemas"]["JobLinks"];
             may_decide: components["schemas"]["Allowed"];
             phase: components["schemas"]["JobPhase"];
+            /** @description Null where it has ended or works on no cluster. */
+            progress?: components["schemas"]["Progress"] | null;
             /**
              * Requested By
              * @default
@@ -1876,6 +1885,26 @@ export interface components {
             /** Violations */
             violations?: components["schemas"]["Violation"][];
         };
+        /**
+         * Progress
+         * @description How far the job is that works on a cluster: the steps of its plan (those of a preview), and what runs now.
+         */
+        Progress: {
+            /** Done */
+            done: number;
+            /**
+             * Now
+             * @description The latest begun first.
+             */
+            now: components["schemas"]["StepNow"][];
+            /** Total */
+            total: number;
+            /**
+             * Waiting For
+             * @description What the plan waits for. Between two looks at it no step runs.
+             */
+            waiting_for: string;
+        };
         /** Rancher */
         Rancher: {
             /** Hostname */
@@ -2230,6 +2259,16 @@ export interface components {
              * @default
              */
             upid: string;
+        };
+        /**
+         * StepNow
+         * @description A step that runs now.
+         */
+        StepNow: {
+            /** Since */
+            since: string | null;
+            /** Summary */
+            summary: string;
         };
         /**
          * StepState
