@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ from domain.machines import Machine
 from lab.invariants import account_of
 from store import Store
 from tests.e2e.running import ROOT
-from tests.faults.watched import Watched
+from tests.faults.watched import Watched, beside
 
 LIMITS = {
     **{"task": 300.0, "boot": 600.0, "ready": 600.0, "available": 600.0, "persist": 600.0},
     **{"heartbeat": 2.0, "effect": 20.0, "retry_first": 0.1, "retry_max": 1.0},
 }
 """The time-out profile of the fault tests: a death is noticed after two seconds, a person is asked after minutes."""
+SOON = {"TRILITHON_STICKY": "0.5", "TRILITHON_RESTART_PAUSE": "0.2"}
+"""A dead worker's jobs do not wait for it, and the next one comes at once although many die right after their start."""
 QUICK = ("clone", "clone_tail", "start", "stop", "destroy", "config", "resize", "upload", "delete")
 SHORT = {"boot": 0.05, "api": 0.05, "kubelet": 0.05, "ready": 0.05, "tick": 0.1, "cloud_controller": 0.1}
 POOLS = """\
@@ -45,7 +47,7 @@ class Hurt(Watched):
     """
 
     def __init__(self, folder: Path, latency: float = 0.05) -> None:
-        super().__init__(folder, {"TRILITHON_LIMITS": json.dumps(LIMITS)})
+        super().__init__(folder, {"TRILITHON_LIMITS": json.dumps(LIMITS), **SOON})
         self.latency = latency
 
     # --- life ---
@@ -54,6 +56,11 @@ class Hurt(Watched):
         super().start()
         httpx.put(f"{self.lab['control']}/lab/latency", json=dict.fromkeys(QUICK, self.latency), timeout=10)
         self.node_times(SHORT)
+
+    def enter(self) -> None:
+        """Starts it and signs in as the administrator."""
+        self.start()
+        self.login()
 
     @contextlib.contextmanager
     def second_worker(self) -> Iterator[int]:
@@ -87,14 +94,18 @@ class Hurt(Watched):
         path.write_text(text)
         return path
 
+    def kubeadm(self, name: str) -> Path:
+        """A kubeadm manifest: one server and one worker, with Cilium."""
+        text = (ROOT / "examples" / "dev-kubeadm.yaml").read_text()
+        text = text.replace("172.30.70.", f"127.{self.space + 10}.3.").replace("name: dev\n", f"name: {name}\n")
+        path = self.folder / f"{name}.yaml"
+        path.write_text(text.replace("replicas: 2\n", "replicas: 1\n").replace("value: calico\n", "value: cilium\n"))
+        return path
+
     def create(self, name: str, *, workers: int = 1, number: int = 2, cni: str = "") -> None:
         """Applies a manifest and waits until the cluster is Available."""
-        self.apply(name, workers=workers, number=number, cni=cni)
-        self.available(name)
-
-    def apply(self, name: str, *, workers: int = 1, number: int = 2, cni: str = "") -> None:
-        """Applies a manifest; does not wait."""
         self.run("apply", "-f", str(self.small(name, workers=workers, number=number, cni=cni)))
+        self.available(name)
 
     def available(self, name: str) -> None:
         """Waits until a cluster is Available; a job that parks fails the test."""
@@ -184,10 +195,16 @@ def _environment(pid: int) -> list[str]:
 @contextlib.contextmanager
 def hurt(folder: Path, latency: float = 0.05) -> Iterator[Hurt]:
     """A running platform, signed in as the administrator, that is ended whatever happens."""
-    platform = Hurt(folder, latency)
-    try:
-        platform.start()
-        platform.login()
+    with side_by_side([folder], latency) as (platform,):
         yield platform
+
+
+@contextlib.contextmanager
+def side_by_side(folders: Sequence[Path], latency: float = 0.05) -> Iterator[list[Hurt]]:
+    """The same, one in each folder: they come up and go together."""
+    platforms = [Hurt(folder, latency) for folder in folders]
+    try:
+        beside(*(platform.enter for platform in platforms))
+        yield platforms
     finally:
-        platform.end()
+        beside(*(platform.end for platform in platforms))

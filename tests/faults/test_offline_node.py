@@ -1,19 +1,12 @@
 """What cannot be seen is waited for and named; what cannot be used is not; and a dead token is told."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.faults.running import Hurt, hurt
+from tests.faults.running import Hurt
 
 pytestmark = [pytest.mark.lab, pytest.mark.crash, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hurt]:
-    with hurt(tmp_path_factory.mktemp("offline")) as running:
-        yield running
 
 
 def _online(platform: Hurt, node: str, online: bool) -> None:

@@ -7,12 +7,11 @@ that both send it at once, and when the second attempt is done.
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from lab.invariants import differences
-from tests.faults.running import Hurt, hurt
+from tests.faults.running import Hurt
 from tests.faults.watched import beside
 
 pytestmark = [pytest.mark.lab, pytest.mark.crash, pytest.mark.timeout(600)]
@@ -32,18 +31,13 @@ AGAIN = ("task imgcopy", "proxmox POST nodes/storage/upload")
 """The same bytes sent twice are one file."""
 
 
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hurt]:
-    with hurt(tmp_path_factory.mktemp("paused")) as running:
-        yield running
-
-
 def test_a_worker_that_wakes_up_late_does_nothing_twice(platform: Hurt) -> None:
-    before = platform.state()
+    platform.forget_points()
+    before, mark = platform.state(), platform.mark()
     platform.create("calm", workers=0)
     calm = platform.living("calm")
     platform.delete("calm")
-    wanted = platform.effects()
+    wanted = platform.effects(mark)
 
     mark = platform.mark()
     platform.plan(stop=STOPS)
@@ -56,6 +50,7 @@ def test_a_worker_that_wakes_up_late_does_nothing_twice(platform: Hurt) -> None:
     for name in AGAIN:
         assert done.pop(name, 0) - wanted.pop(name, 0) in (0, 1)
     assert done == wanted
+    platform.forget_points()
 
 
 def _life(platform: Hurt, wanted: list[str], before: dict) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.faults.running import Hurt, hurt
+from tests.faults.watched import beside
 
 pytestmark = [pytest.mark.lab, pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -63,15 +64,13 @@ def test_each_call_refused_once(platform: Hurt, half: int) -> None:
     together = platform.folder / f"half{half}.yaml"
     together.write_text("---\n".join(file.read_text() for file in files))
     platform.run("apply", "-f", str(together))
-    for name in names:
-        _through(platform, name, "--for=condition=Available")
+    beside(*(lambda n=name: _through(platform, n, "--for=condition=Available") for name in names))  # type: ignore[misc]
     clusters = [platform.living(name) for name in names]
     assert [rule["fired"] for rule in platform.rules()] == [1] * 2 * len(CALLS[half::2]), platform.rules()
     platform.faults(*_rules(ENDS[half::2]))
     for name in names:
         platform.run("delete", f"cluster/{name}", "--yes")
-    for name in names:
-        _through(platform, name, "--for=delete")
+    beside(*(lambda n=name: _through(platform, n, "--for=delete") for name in names))  # type: ignore[misc]
     assert [rule["fired"] for rule in platform.rules()] == [1] * 2 * len(ENDS[half::2]), platform.rules()
     platform.faults()
     for cluster in clusters:
