@@ -17,7 +17,6 @@ CERTS = "kubernetes cmd/kubeadm/app/phases/certs"
 SYSTEMD = mutations_files.SYSTEMD
 ENV = "kubeadm.env"
 ROLE_UNIT, ROLE_SCRIPT = "trilithon-kube-vip-role.service", "kube-vip-role.sh"
-THROUGH_IT = "the first server's kubelet registers through the virtual IP (its kubelet.conf names no other address)"
 FOREIGN = example_authorities(Distribution.KUBEADM, "foreign")
 
 
@@ -79,15 +78,15 @@ PROGRAMS = (
         "the template holds another one, and says which", OURS, WORKER),
     row(ENV, "TASK", "dropped", drop(ENV, "TASK"), False, "an unset name ends the script", OURS, WORKER),
     row(ENV, "TASK", "init", put(ENV, "TASK", "'init'"), False, "the authorities for it are missing", OURS, WORKER),
-    row(ENV, "ADDRESS", "dropped", drop(ENV, "ADDRESS"), False, f"kube-vip's role is given to nobody; {THROUGH_IT}",
-        OURS),
-    row(ENV, "ADDRESS", "another", put(ENV, "ADDRESS", "'192.0.2.250'"), False,
-        f"kube-vip's role is given to nobody; {THROUGH_IT}", OURS),
+    row(ENV, "ADDRESS", "dropped", drop(ENV, "ADDRESS"), True, "kube-vip's role is given to nobody", OURS,
+        breaks=Breaks.VIRTUAL_IP),
+    row(ENV, "ADDRESS", "another", put(ENV, "ADDRESS", "'192.0.2.250'"), True, "kube-vip's role is given to nobody",
+        OURS, breaks=Breaks.VIRTUAL_IP),
     row(ENV, WHOLE, "dropped", drop(ENV, WHOLE), False, "the script ends at once, every time", OURS, WORKER),
     row("install-kubeadm.sh", WHOLE, "dropped", drop("install-kubeadm.sh", WHOLE), False, "nothing to run", OURS,
         WORKER),
-    row(ROLE_SCRIPT, WHOLE, "dropped", drop(ROLE_SCRIPT, WHOLE), False,
-        f"kube-vip's role is given by nobody; {THROUGH_IT}", OURS),
+    row(ROLE_SCRIPT, WHOLE, "dropped", drop(ROLE_SCRIPT, WHOLE), True, "kube-vip's role is given by nobody", OURS,
+        breaks=Breaks.VIRTUAL_IP),
     row(ROLE_UNIT, WHOLE, "dropped", drop(ROLE_UNIT, WHOLE), False, "the script does not begin without it", OURS),
     row(ROLE_UNIT, "Service.ExecStart", "dropped", drop(ROLE_UNIT, "Service.ExecStart"), False,
         "a unit without a program is refused, and the script does not begin without it", SYSTEMD),
@@ -149,10 +148,6 @@ def _alike(given: Mutation) -> Mutation:
     if given.file == mutations_virtual_ip.POD and given.key == WHOLE:
         why = "the script names the missing file"
         return replace(given, distributions=KUBEADM, joins=False, why=why, source=OURS, breaks=Breaks.NOTHING)
-    if given.breaks is Breaks.VIRTUAL_IP and given.machine == FIRST:
-        return replace(
-            given, distributions=KUBEADM, joins=False, why=f"{given.why}; {THROUGH_IT}", breaks=Breaks.NOTHING
-        )
     return replace(given, distributions=KUBEADM)
 
 

@@ -247,8 +247,8 @@ class Kubeadm:
     def _kubeconfigs(self, shared: Shared, local: Endpoint, names: tuple[str, ...]) -> None:
         here = f"https://{local.address}:{local.port}"
         for name in names:
-            # The first server's kubelet speaks through the address for all; joining ones ask their own server.
-            far = name in ("admin", "super-admin", "kubelet") and shared.endpoint
+            # A server's kubelet asks the API server beside it (cmd/kubeadm/app/cmd/phases/init/kubeconfig.go).
+            far = name in ("admin", "super-admin") and shared.endpoint
             pki.kubeconfig(self._disk, name, f"https://{shared.endpoint}" if far else here)
             self._say(f'[kubeconfig] Writing "{name}.conf" kubeconfig file')
 
