@@ -86,6 +86,10 @@ class NodeProgram:
         """What this server answers at an address, its own or the virtual one."""
         raise NotImplementedError
 
+    def network_trouble(self, cluster: "SimCluster") -> str:
+        """Why no pod network runs on this node, "" when one does."""
+        return pod_network.ready(cluster)
+
     def evict(self, why: str) -> None:
         """Ends the server: its etcd member was removed."""
         self._why_evicted = why
@@ -150,7 +154,7 @@ class NodeProgram:
         last = asyncio.get_running_loop().time()
         while not self._evicted.is_set():
             if not cluster.trouble and cluster.api.find("nodes", "", name) is not None:
-                trouble = "held by a fault rule" if self.machine.fault.never_ready else pod_network.ready(cluster)
+                trouble = "held by a fault rule" if self.machine.fault.never_ready else self.network_trouble(cluster)
                 kubelet.set_ready(cluster.api, name, trouble, voter)
                 now = asyncio.get_running_loop().time()
                 if now - last >= self.world.timing.heartbeat:

@@ -113,6 +113,7 @@ class Kubeadm:
         await self._kubelet_is_healthy("wait-control-plane")
         await self._api_is_healthy(init.local, "wait-control-plane")
         cluster = self._own_cluster()
+        cluster.config["endpoint"] = shared.endpoint
         uploads.upload_config(cluster.api, shared)
         self._say('[upload-config] Storing the configuration used in ConfigMap "kubeadm-config"')
         await self._mark(cluster, node, "mark-control-plane")

@@ -47,6 +47,7 @@ class KubeletProgram(NodeProgram):
         """Static pods that run, by the name of their manifest."""
         self._said: dict[str, str] = {}
         self._port = 6443
+        self._networked = False
 
     @property
     def role(self) -> str:
@@ -68,6 +69,15 @@ class KubeletProgram(NodeProgram):
         if self.handler is None or self.context is None:
             return []
         return [(host, self._port, self.handler, self.context)]
+
+    def network_trouble(self, cluster: SimCluster) -> str:
+        """kube-proxy and the pod network's programs come to the API by the address for all; what runs once stays."""
+        trouble = super().network_trouble(cluster)
+        if not trouble and not self._networked and cluster.config.get("endpoint"):
+            held = any(server.vip is not None and server.vip.holds for server in cluster.running.values())
+            trouble = "" if held else "nobody holds the virtual IP"
+        self._networked = self._networked or not trouble
+        return trouble
 
     async def run(self) -> int:
         work: list[asyncio.Task[None]] = []
