@@ -25,8 +25,6 @@ LIMITS = {
     **{"heartbeat": 2.0, "effect": 20.0, "retry_first": 0.1, "retry_max": 1.0},
 }
 """The time-out profile of the fault tests: a death is noticed after two seconds, a person is asked after minutes."""
-SOON = {"TRILITHON_STICKY": "0.5", "TRILITHON_RESTART_PAUSE": "0.2"}
-"""A dead worker's jobs do not wait for it, and the next one comes at once although many die right after their start."""
 QUICK = ("clone", "clone_tail", "start", "stop", "destroy", "config", "resize", "upload", "delete")
 SHORT = {"boot": 0.05, "api": 0.05, "kubelet": 0.05, "ready": 0.05, "tick": 0.1, "cloud_controller": 0.1}
 POOLS = """\
@@ -47,7 +45,7 @@ class Hurt(Watched):
     """
 
     def __init__(self, folder: Path, latency: float = 0.05) -> None:
-        super().__init__(folder, {"TRILITHON_LIMITS": json.dumps(LIMITS), **SOON})
+        super().__init__(folder, {"TRILITHON_LIMITS": json.dumps(LIMITS)})
         self.latency = latency
 
     # --- life ---

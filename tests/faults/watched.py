@@ -36,8 +36,12 @@ from workers.crash_points import VARIABLE
 
 PATIENCE, ONE_WAIT = 720, 120
 """Seconds until a cluster that does not come is given up: many deaths take their time on a busy machine."""
+CLOSING = 180
+"""Seconds for the last steps of a job whose cluster is gone already: the worker may die in each of them too."""
 NOT_YET = 124
 """Exit code of a `wait` that reached its time limit."""
+SOON = {"TRILITHON_STICKY": "0.5", "TRILITHON_RESTART_PAUSE": "0.2"}
+"""A dead worker's jobs do not wait for it, and the next one comes at once although many die right after their start."""
 POOL = "trilithon"
 LEAST_SECRET = 16
 """Characters from which a text in the secret box is looked for elsewhere."""
@@ -66,7 +70,7 @@ class Watched(Trilithon):
     patience: float = PATIENCE
 
     def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
-        super().__init__(folder, environment)
+        super().__init__(folder, {**SOON, **(environment or {})})
         folder.mkdir(parents=True, exist_ok=True)
         self.plan_file = folder / "points.json"
         self.fired_file, self.seen_file = folder / "fired", folder / "seen"
@@ -199,7 +203,7 @@ class Watched(Trilithon):
         found += map(str, secrets_absent(self.texts(), cluster.secrets))
         found += [f"secret {name} is left" for name in secrets]
         found += [f"machine {row['name']} is still reserved" for row in rows if row["cluster_id"] == cluster.id]
-        self.until(lambda: not self.open_workflows(), 20, f"workflows to close: {self.open_workflows()}")
+        self.until(lambda: not self.open_workflows(), CLOSING, f"workflows to close: {self.open_workflows()}")
         return found
 
     def open_workflows(self) -> list[str]:
