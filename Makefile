@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-UI_SOURCES := $(shell find ui/src ui/index.html ui/package.json ui/vite.config.ts -type f 2>/dev/null)
+UI_SOURCES := $(shell find ui/src ui/index.html ui/package.json ui/vite.config.ts examples -type f 2>/dev/null)
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ test: setup ## everything: lint and all tiers of tests, each within its time bud
 bench: setup ## measure speed against the budgets of docs/benchmarks.md; prints figures, asserts nothing
 	$(BIN)/python -m tests.perf
 
-crash-real: setup ## the worker dies at every point of a kubeadm create and delete on real nodes (root, Go, half an hour)
+crash-real: setup ## the worker dies at every point of a kubeadm create and delete on real nodes (root, Go, 15 minutes)
 	TRILITHON_CRASH_REAL=all $(BIN)/pytest -q -s tests/real/test_crash_points.py
 
 .cache/system-%: .ci/system-packages
