@@ -9,8 +9,9 @@ from pathlib import Path
 
 from lab.real.layout import CGROUP
 
-MARK = "TRILITHON_REAL_TEST"
-"""Environment variable that everything under test inherits."""
+MARK = f"TRILITHON_REAL_TEST_{os.getpid()}_"
+"""Environment variable that everything under test inherits. Of this test run alone: another may wait for its turn on
+the same machine."""
 _MOVES = {
     "fs/dentry-state", "fs/inode-nr", "fs/inode-state", "fs/file-nr", "fs/aio-nr", "fs/quota/syncs",
     "kernel/ns_last_pid",
