@@ -28,13 +28,19 @@ def numbers(page: Page) -> list[int]:
 
 @pytest.mark.usefixtures("two")
 def test_list_drawer_and_log_line(opened: Opens, accessible: Accessible) -> None:
-    page = opened("/jobs")
-    expect(page.get_by_role("grid", name="Newest jobs").get_by_role("link").first).to_have_text("Create cluster")
+    page = opened("/clusters")
+    drawer, tasks = page.get_by_role("grid", name="Newest jobs"), page.get_by_role("button", name="Tasks")
+    expect(drawer.get_by_role("link").first).to_have_text("Create cluster")
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    expect(tasks).to_have_attribute("aria-expanded", "false")
+    tasks.click()
     accessible(page, "jobs")
-    page.get_by_role("button", name="Tasks").click()
-    expect(page.get_by_role("grid", name="Newest jobs")).to_have_count(0)
     page.reload()
-    expect(page.get_by_role("button", name="Tasks")).to_have_attribute("aria-expanded", "false")
+    expect(drawer).to_be_visible()
+    tasks.click()
+    page.get_by_role("link", name="Clusters", exact=True).click()
+    expect(drawer).to_be_visible()
+    page.get_by_role("link", name="Jobs", exact=True).click()
     newest(page)
     expect(page.locator("#line-2")).to_be_visible(timeout=STEPS_MS)
     page.locator("#line-2 a").click()
@@ -43,6 +49,14 @@ def test_list_drawer_and_log_line(opened: Opens, accessible: Accessible) -> None
     expect(page.locator("#line-2")).to_have_class(re.compile("pointed"))
     expect(page.locator("#line-2")).to_be_in_viewport()
     accessible(page, "job")
+    steps, log = page.get_by_role("region", name="Steps of the job"), page.get_by_role("log")
+    for width, beside in ((1600, True), (1280, True), (900, False)):
+        page.set_viewport_size({"width": width, "height": 800})
+        left, right = steps.bounding_box(), log.bounding_box()
+        assert left is not None
+        assert right is not None
+        assert (right["x"] >= left["x"] + left["width"]) is beside, width
+        assert right["y"] < 740, f"the log begins out of sight at {width}"
 
 
 @pytest.mark.usefixtures("two")
@@ -57,7 +71,7 @@ def test_a_cut_stream_says_so_and_goes_on_without_gap_or_double(
     expect(page.locator("#line-3")).to_be_visible(timeout=STEPS_MS)
     bridge.cut()
     before = max(numbers(page))
-    expect(page.get_by_text("Reconnecting… the job goes on")).to_be_visible(timeout=8_000)
+    expect(page.get_by_text("Reconnecting… the job goes on")).to_be_visible(timeout=20_000)
     platform.run("wait", "cluster/west", "--for=condition=Available", "--timeout=2m")
     bridge.mend()
     expect(page.get_by_text("Reconnecting")).to_have_count(0, timeout=15_000)

@@ -22,10 +22,12 @@ export type Machine = Schemas["Machine"];
 export type Machines = Schemas["Machines"];
 export type Preview = Schemas["Preview"];
 export type Problem = Schemas["Problem"];
+export type Progress = Schemas["Progress"];
 export type Realms = Schemas["Realms"];
 export type SecondFactor = Schemas["SecondFactorChallenge"];
 export type Session = Schemas["Session"];
 export type Step = Schemas["Step"];
+export type TemplateList = Schemas["TemplateList"];
 export type Violation = Schemas["Violation"];
 export type WantedChart = Schemas["WantedChart"];
 

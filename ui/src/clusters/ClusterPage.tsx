@@ -19,6 +19,7 @@ import { Summary } from "./Summary";
 
 const DeleteCluster = lazy(() => import("./DeleteCluster"));
 
+const STEPS_MS = 3000;
 const VIEWS = ["summary", "machines", "conditions", "jobs"] as const;
 const WORDS: Record<(typeof VIEWS)[number], string> = {
   summary: "Summary",
@@ -37,6 +38,8 @@ export default function ClusterPage() {
   const { data: cluster, error, refetch } = useQuery({
     queryKey: ["cluster", namespace, name],
     queryFn: () => get<Cluster>(`/clusters/${namespace}/${name}`),
+    // The stream of changes tells of machines and jobs, not of each step.
+    refetchInterval: (query) => (query.state.data?.progress ? STEPS_MS : false),
   });
 
   const gone = error instanceof ApiProblem && error.problem.status === 404;

@@ -1,6 +1,7 @@
 import { Label } from "@patternfly/react-core";
 import CheckCircleIcon from "@patternfly/react-icons/dist/esm/icons/check-circle-icon";
 import ExclamationTriangleIcon from "@patternfly/react-icons/dist/esm/icons/exclamation-triangle-icon";
+import InProgressIcon from "@patternfly/react-icons/dist/esm/icons/in-progress-icon";
 import InfoCircleIcon from "@patternfly/react-icons/dist/esm/icons/info-circle-icon";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import type { Condition } from "../api/types";
@@ -51,7 +52,14 @@ function Status({ condition }: { condition: Condition }) {
   if (condition.reason === "NotBuiltYet") {
     return (
       <Label icon={<InfoCircleIcon />} variant="outline" isCompact>
-        {word}
+        Not in this release
+      </Label>
+    );
+  }
+  if (condition.in_progress) {
+    return (
+      <Label color="blue" icon={<InProgressIcon />} variant="outline" isCompact>
+        In progress
       </Label>
     );
   }

@@ -1,15 +1,17 @@
 import { Alert, AlertActionLink, Button, Title } from "@patternfly/react-core";
-import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
-import { useEffect, useRef, useState } from "react";
-import { Link, useLocation } from "react-router-dom";
+import { useState } from "react";
+import { Link } from "react-router-dom";
 import { ApiProblem, call } from "../api/client";
-import type { Decision, Job, LogLine } from "../api/types";
+import type { Decision, Job } from "../api/types";
 import { ProblemAlert } from "../parts/ProblemAlert";
 import { State, stateWord } from "../parts/states";
 import { Time, Took } from "../parts/Time";
 import { Loading } from "../parts/Loading";
 import { whyNot } from "../session/rights";
 import { NotFound } from "../shell/NotFound";
+import { HowFar } from "./HowFar";
+import { JobLog } from "./JobLog";
+import { JobSteps } from "./JobSteps";
 import { useLiveJob } from "./live";
 import { JOB_WORDS } from "./words";
 
@@ -19,8 +21,9 @@ export function JobDetails({ id, heading = "h2" }: { id: string; heading?: "h1" 
   if (error instanceof ApiProblem && error.problem.status === 404) return <NotFound what="This job" />;
   if (error) return <ProblemAlert error={error} />;
   if (!job) return <Loading />;
+  const below = heading === "h1" ? "h2" : "h3";
   return (
-    <>
+    <div className="job">
       <div className="heading">
         <Title headingLevel={heading}>
           {JOB_WORDS[job.kind] ?? job.kind}
@@ -33,9 +36,11 @@ export function JobDetails({ id, heading = "h2" }: { id: string; heading?: "h1" 
         </Title>
         <State of={job.phase} />
         <span className="muted">
-          {job.steps_done} of {job.steps.length} steps begun are done · <Took from={job.started_at} to={job.ended_at} />
-          {" · "}started <Time at={job.started_at} />
-          {job.requested_by && ` · asked for by ${job.requested_by}`}
+          {job.ended_at ? "took " : "for "}
+          <Took from={job.started_at} to={job.ended_at} />
+          {job.ended_at ? " from " : " since "}
+          <Time at={job.started_at} />
+          {job.requested_by && ` · by ${job.requested_by}`}
         </span>
         {job.links?.engine && (
           <div className="end">
@@ -59,13 +64,38 @@ export function JobDetails({ id, heading = "h2" }: { id: string; heading?: "h1" 
           since <Time at={job.waiting.since} />
         </Alert>
       )}
-      <Steps job={job} />
-      <Title headingLevel={heading === "h1" ? "h2" : "h3"} size="lg" className="earlier">
-        Log
-      </Title>
-      <LogView lines={lines} />
-    </>
+      {job.progress && <HowFar progress={job.progress} waitingTold={job.waiting !== null || job.phase === "awaiting-decision"} />}
+      <div className="job-parts">
+        <section>
+          <div className="part-title">
+            <Title headingLevel={below} size="lg">
+              Steps
+            </Title>
+            <span className="muted">{counted(job)}</span>
+          </div>
+          <JobSteps key={job.id} job={job} />
+        </section>
+        <section>
+          <div className="part-title">
+            <Title headingLevel={below} size="lg">
+              Log
+            </Title>
+            <span className="muted">{lines.length === 1 ? "1 line" : `${lines.length} lines`}</span>
+          </div>
+          <JobLog lines={lines} />
+        </section>
+      </div>
+    </div>
   );
+}
+
+/** The steps so far in one line: those that are done, of those that have begun. */
+function counted(job: Job): string {
+  const begun = job.steps.length;
+  if (begun === 0) return "None has begun yet";
+  const open = begun - job.steps_done;
+  if (job.ended_at) return open === 0 ? `All ${begun} are done` : `${job.steps_done} of ${begun} are done`;
+  return open === 0 ? `${begun} have begun and are done` : `${begun} have begun: ${job.steps_done} are done, ${open} not yet`;
 }
 
 function Parked({ job }: { job: Job }) {
@@ -113,93 +143,4 @@ function Parked({ job }: { job: Job }) {
       <ProblemAlert error={error} />
     </>
   );
-}
-
-function Steps({ job }: { job: Job }) {
-  return (
-    <Table aria-label="Steps" variant="compact">
-      <Thead>
-        <Tr>
-          {["Step", "State", "Started", "Took", "Attempt", "Last error"].map((title) => (
-            <Th key={title} modifier="nowrap">{title}</Th>
-          ))}
-        </Tr>
-      </Thead>
-      <Tbody>
-        {job.steps.map((step) => (
-          <Tr key={step.id}>
-            <Td dataLabel="Step">
-              {step.summary}
-              {step.links?.proxmox && (
-                <>
-                  {" "}
-                  <a href={step.links.proxmox} target="_blank" rel="noreferrer">
-                    Tasks of the node
-                  </a>
-                </>
-              )}
-              {step.upid && <div className="muted upid">{step.upid}</div>}
-            </Td>
-            <Td dataLabel="State">
-              <State of={step.state} />
-            </Td>
-            <Td dataLabel="Started">
-              <Time at={step.started_at} hourOnly />
-            </Td>
-            <Td dataLabel="Took">
-              <Took from={step.started_at} to={step.ended_at} />
-            </Td>
-            <Td dataLabel="Attempt">{step.attempt}</Td>
-            <Td dataLabel="Last error">{step.error || "–"}</Td>
-          </Tr>
-        ))}
-      </Tbody>
-    </Table>
-  );
-}
-
-/** The log follows its end unless the person has scrolled up; `#line-N` opens at a line and stays there. */
-function LogView({ lines }: { lines: LogLine[] }) {
-  const box = useRef<HTMLDivElement>(null);
-  const follow = useRef(true);
-  const { hash } = useLocation();
-  const pointed = hash.startsWith("#line-") ? hash.slice(1) : "";
-  const there = lines.some((line) => `line-${line.seq}` === pointed);
-  useEffect(() => {
-    if (!there) return;
-    follow.current = false;
-    document.getElementById(pointed)?.scrollIntoView({ block: "center" });
-  }, [pointed, there]);
-  useEffect(() => {
-    if (box.current && follow.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [lines.length]);
-  return (
-    <div
-      className="log"
-      ref={box}
-      tabIndex={0}
-      role="log"
-      aria-label="Log of the job"
-      aria-live="off"
-      onScroll={(event) => {
-        const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
-        follow.current = !pointed && scrollHeight - scrollTop - clientHeight < 24;
-      }}
-    >
-      {lines.length === 0 && <span className="muted">No line yet.</span>}
-      {lines.map((line) => (
-        <div key={line.seq} id={`line-${line.seq}`} className={lineClass(line, pointed)}>
-          <Link to={`#line-${line.seq}`} replace title={`Link to line ${line.seq}`}>
-            <time dateTime={line.at}>{new Date(line.at).toLocaleTimeString()}</time>
-          </Link>
-          {line.text}
-        </div>
-      ))}
-    </div>
-  );
-}
-
-function lineClass(line: LogLine, pointed: string): string | undefined {
-  const names = [line.level === "error" && "error", `line-${line.seq}` === pointed && "pointed"];
-  return names.filter(Boolean).join(" ") || undefined;
 }

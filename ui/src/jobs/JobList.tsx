@@ -26,7 +26,7 @@ export default function JobList() {
   });
   return (
     <PageSection isFilled>
-      <Title headingLevel="h1" className="after">
+      <Title headingLevel="h1" className="title-gap">
         Jobs
       </Title>
       {data && <ProblemAlert error={error} />}

@@ -2,24 +2,31 @@ import { Button } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link } from "react-router-dom";
+import { Link, useLocation } from "react-router-dom";
 import { get } from "../api/client";
 import type { JobSummary, Page } from "../api/types";
 import { JOB_WORDS } from "../jobs/words";
 import { State } from "../parts/states";
 import { Time } from "../parts/Time";
 
+/** Pages that show jobs themselves: there the drawer is shut until it is opened. Each kind of page keeps its choice. */
+const OF_JOBS = /^\/jobs(\/|$)|\/jobs$/;
+
 /** The newest jobs at the bottom of every page, as Proxmox VE shows its tasks. */
 export function TaskDrawer() {
-  const [open, setOpen] = useState(() => localStorage.getItem("trilithon-tasks") !== "closed");
+  const ofJobs = OF_JOBS.test(useLocation().pathname);
+  const kept = ofJobs ? "trilithon-tasks-at-jobs" : "trilithon-tasks";
+  const [chosen, setChosen] = useState<Record<string, string>>({});
+  const open = (chosen[kept] ?? localStorage.getItem(kept) ?? (ofJobs ? "closed" : "open")) === "open";
   const jobs = useQuery({
     queryKey: ["jobs", "drawer"],
     queryFn: () => get<Page<JobSummary>>("/jobs?limit=6"),
     enabled: open,
   });
   const toggle = () => {
-    setOpen(!open);
-    localStorage.setItem("trilithon-tasks", open ? "closed" : "open");
+    const next = open ? "closed" : "open";
+    setChosen({ ...chosen, [kept]: next });
+    localStorage.setItem(kept, next);
   };
   return (
     <section className="tasks" aria-label="Tasks">
