@@ -8,6 +8,11 @@ from tests.browser.conftest import Opens, fill_sign_in
 from tests.browser.totp import code
 from tests.e2e.running import Trilithon
 
+RINGS = """() => {
+  const field = document.activeElement;
+  return [field, field.parentElement].map(one => getComputedStyle(one).outlineStyle);
+}"""
+
 
 def test_a_wrong_password_is_said_and_the_name_stays(opened: Opens, accessible: Callable[[Page, str], None]) -> None:
     page = opened(person=None)
@@ -15,6 +20,11 @@ def test_a_wrong_password_is_said_and_the_name_stays(opened: Opens, accessible: 
     expect(page.get_by_role("alert")).to_contain_text("User name or password is wrong")
     expect(page.get_by_label("User name")).to_have_value("dev")
     accessible(page, "sign-in")
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        for label in ("User name", "Password", "Realm"):
+            page.get_by_label(label).focus()
+            assert page.evaluate(RINGS) == ["none", "solid"], f"one ring around {label}, {theme}"
 
 
 def test_a_second_factor_is_asked_for(opened: Opens, platform: Trilithon) -> None:
