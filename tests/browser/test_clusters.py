@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Opens
 
 NOW = "2026-01-01T00:00:00Z"
+NOTHING = {"items": [], "total": 0, "unfiltered_total": 0, "offset": 0, "limit": 50, "as_of": NOW}
 Accessible = Callable[[Page, str], None]
 
 
@@ -80,18 +81,24 @@ def test_a_hidden_cluster_is_not_found_like_a_wrong_name(opened: Opens) -> None:
 
 def test_none_yet_offers_to_create(opened: Opens) -> None:
     page = opened("/jobs")
-    nothing = {
-        "items": [],
-        "total": 0,
-        "unfiltered_total": 0,
-        "offset": 0,
-        "limit": 50,
-        "as_of": "2026-01-01T00:00:00Z",
-    }
-    page.route("**/api/v1/clusters?*", lambda route: route.fulfill(body=json.dumps(nothing)))
+    page.route("**/api/v1/clusters?*", lambda route: route.fulfill(body=json.dumps(NOTHING)))
     page.get_by_role("link", name="Clusters", exact=True).click()
     expect(page.get_by_role("heading", name="No clusters yet")).to_be_visible()
     expect(page.get_by_role("button", name="Create cluster")).to_have_count(2)
+
+
+def test_the_local_administrator_is_told_how_a_site_is_added(opened: Opens, accessible: Accessible) -> None:
+    page = opened("/jobs", permissions=["clipboard-read", "clipboard-write"])
+    local = {"local": True, "site": None, "user": "admin@local"}
+    page.route("**/api/v1/session", lambda route: route.fulfill(body=json.dumps(route.fetch().json() | local)))
+    page.route("**/api/v1/clusters?*", lambda route: route.fulfill(body=json.dumps(NOTHING)))
+    page.goto(page.url.replace("/jobs", "/clusters"))
+    command = page.get_by_label("Command that adds a site")
+    expect(command).to_contain_text("trilithon site add NAME --endpoint")
+    accessible(page, "local administrator")
+    page.get_by_role("button", name="Copy the command").click()
+    expect(page.get_by_text("Copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == command.text_content()
 
 
 def test_cannot_read_is_not_nothing(opened: Opens) -> None:

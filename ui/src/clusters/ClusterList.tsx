@@ -11,7 +11,7 @@ import {
 } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr, type ThProps } from "@patternfly/react-table";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { lazy, Suspense, type ReactNode } from "react";
 import { Link, useNavigate, useSearchParams } from "react-router-dom";
 import { get } from "../api/client";
 import type { ClusterRow, Page } from "../api/types";
@@ -23,6 +23,8 @@ import { State } from "../parts/states";
 import { Time } from "../parts/Time";
 import { useSession } from "../session/session";
 import { whyNot } from "../session/rights";
+
+const LocalAdministrator = lazy(() => import("./LocalAdministrator"));
 
 /** Title, and the API's name to sort by where it can. */
 const COLUMNS: [string, string | null][] = [
@@ -87,7 +89,7 @@ export function ClusterList() {
 
   return (
     <PageSection isFilled>
-      <Title headingLevel="h1" className="after">
+      <Title headingLevel="h1" className="title-gap">
         Clusters
       </Title>
       {data && <ProblemAlert error={error} />}
@@ -200,10 +202,9 @@ function Empty({ page, filtered, onClear, create }: EmptyProps) {
   }
   if (session.local) {
     return (
-      <Nothing
-        title="No clusters for this account"
-        why="The local administrator sets up sites. Clusters are seen and made with an account of Proxmox VE."
-      />
+      <Suspense fallback={null}>
+        <LocalAdministrator />
+      </Suspense>
     );
   }
   if (!may.allowed && !auditor.allowed) {
