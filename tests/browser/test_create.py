@@ -1,5 +1,7 @@
 """Create: what is wrong is listed at once, the draft stays, and leaving asks only when there is something to lose."""
 
+import json
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
@@ -8,6 +10,7 @@ from tests.browser.conftest import Opens, manifest_text
 from tests.e2e.running import Trilithon
 
 Accessible = Callable[[Page, str], None]
+SELECTED = "[document.activeElement.selectionStart, document.activeElement.selectionEnd]"
 
 
 def test_all_that_is_wrong_with_path_and_remedy(opened: Opens, platform: Trilithon, accessible: Accessible) -> None:
@@ -33,6 +36,35 @@ def test_a_file_can_be_uploaded(opened: Opens, platform: Trilithon) -> None:
     expect(page.locator("#manifest")).to_have_value(manifest_text(platform, "prod-rke2.yaml"))
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("grid", name="Machines that would be made").locator("tbody tr")).to_have_count(6)
+
+
+def test_an_example_is_there_to_start_from(opened: Opens, platform: Trilithon, accessible: Accessible) -> None:
+    page = opened("/clusters/create")
+    field = page.locator("#manifest")
+    examples = page.get_by_role("group", name="Examples")
+    listed = {"items": [{"distribution": "k3s", "version": one} for one in ("v1.9.1", "v1.10.0")], "total": 2}
+    page.route("**/api/v1/sites/*/templates", lambda route: route.fulfill(body=json.dumps(listed)))
+    page.reload()
+    expect(examples.get_by_role("button")).to_have_text(["k3s, one server"])
+    examples.get_by_role("button").click()
+    expect(field).to_have_value(re.compile(r"version: v1\.10\.0\n"))
+    page.unroute("**/api/v1/sites/*/templates")
+    field.fill("")
+    page.reload()
+    examples.get_by_role("button", name="RKE2").click()
+    expect(field).to_have_value(re.compile("trilithon-rke2"))
+    examples.get_by_role("button", name="k3s").click()
+    expect(field).to_have_value(re.compile("trilithon-k3s"))
+    expect(field).to_be_focused()
+    assert page.evaluate(f"document.activeElement.value.slice(...{SELECTED})") == "127.80.2.50"
+    text = field.input_value()
+    for line in text.splitlines():
+        assert line.endswith("# change this") == ("127.80" in line or "prefix:" in line), line
+    accessible(page, "example")
+    field.fill(platform.moved(text).replace("name: edge", "name: example"))
+    expect(examples.get_by_role("button", name="RKE2")).to_be_disabled()
+    field.press("Control+Enter")
+    expect(page.get_by_role("grid", name="Machines that would be made").locator("tbody tr")).to_have_count(1)
 
 
 def test_cancel_asks_only_when_changed(opened: Opens, accessible: Accessible) -> None:

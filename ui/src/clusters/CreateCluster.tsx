@@ -4,6 +4,7 @@ import { useNavigate } from "react-router-dom";
 import { call } from "../api/client";
 import type { Accepted, Preview } from "../api/types";
 import { ProblemAlert } from "../parts/ProblemAlert";
+import { Examples, selectFirst, untouched } from "./Examples";
 import { Planned } from "./Planned";
 
 const Discard = lazy(() => import("./Discard"));
@@ -27,6 +28,12 @@ export default function CreateCluster() {
     setError(null);
     setKey(crypto.randomUUID());
     sessionStorage.setItem(DRAFT, value);
+  };
+
+  const choose = (example: string) => {
+    change(example);
+    // The first thing to change is selected, so that one can type at once.
+    requestAnimationFrame(() => selectFirst(document.getElementById("manifest") as HTMLTextAreaElement));
   };
 
   async function ask() {
@@ -83,6 +90,7 @@ export default function CreateCluster() {
         }}
       >
         <FormGroup label="Manifest" fieldId="manifest" isRequired>
+          <Examples onChosen={choose} disabled={text.trim() !== "" && !untouched(text)} />
           <ManifestField text={text} onText={change} onSubmit={submit} />
         </FormGroup>
         <ProblemAlert error={error} />
