@@ -106,7 +106,7 @@ def test_a_chart_in_use_stays_and_says_who_uses_it(opened: Opens, platform: Tril
     expect(row(page, CLOUD)).to_contain_text(re.compile(r"\d clusters that you may not see"))
     expect(page.get_by_role("button", name="Pull a chart")).to_have_attribute("aria-disabled", "true")
     page.get_by_role("button", name="Upload a chart").focus()
-    expect(page.get_by_role("tooltip")).to_contain_text(re.compile(r"It takes \w+\.\w+ on /\."))
+    expect(page.get_by_role("tooltip")).to_contain_text(re.compile(r"Your account needs the privilege \w+\.\w+ on /"))
 
 
 def test_search_and_order_are_in_the_address(opened: Opens) -> None:
@@ -166,5 +166,11 @@ def test_empty_for_four_reasons(opened: Opens, accessible: Accessible) -> None:
     page = opened("/jobs", person="stranger")
     page.route(LIST, lambda route: route.fulfill(body=json.dumps(answer)))
     page.get_by_role("link", name="Charts", exact=True).click()
-    expect(page.get_by_role("heading", name="No charts kept, and not yours to bring")).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("It takes")
+    expect(page.get_by_role("heading", name="No charts kept yet")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text(
+        "Charts are added by administrators. Your account needs the privilege"
+    )
+    answer["wanted"] = [missing | {"at_hand": True}]
+    page.reload()
+    expect(page.get_by_role("heading", name="No charts of your own, and none is needed")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text("Clusters are made with the charts of the chart folder")

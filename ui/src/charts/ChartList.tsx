@@ -82,7 +82,7 @@ export default function ChartList() {
   return (
     <PageSection isFilled>
       <Title headingLevel="h1">Charts</Title>
-      <p className="muted after">The Helm charts that clusters are made with. One cache serves all sites.</p>
+      <p className="muted title-gap">The Helm charts that clusters are made with. One cache serves all sites.</p>
       {data && <ProblemAlert error={error} />}
       <Toolbar>
         <ToolbarContent>
@@ -184,14 +184,16 @@ function Empty({ list, onClear, acts }: { list: Listed; onClear: () => void; act
       </Nothing>
     );
   }
-  const where = list.wanted.every((one) => one.at_hand)
-    ? "Clusters are made with the charts of the chart folder."
+  const whole = list.wanted.every((one) => one.at_hand);
+  const title = whole ? "No charts of your own, and none is needed" : "No charts kept yet";
+  const where = whole
+    ? "Clusters are made with the charts of the chart folder, which are all there. Here you see those that somebody has added."
     : "A cluster is refused while a chart that it needs is neither here nor in the chart folder.";
   if (!may.allowed) {
-    return <Nothing title="No charts kept, and not yours to bring" why={`${where} To bring a chart: ${whyNot(may)}`} />;
+    return <Nothing title={title} why={`${where} Charts are added by administrators. ${whyNot(may)}`} />;
   }
   return (
-    <Nothing title="No charts kept yet" why={where}>
+    <Nothing title={title} why={where}>
       {acts}
     </Nothing>
   );
