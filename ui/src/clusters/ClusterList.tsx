@@ -211,7 +211,7 @@ function Empty({ page, filtered, onClear, create }: EmptyProps) {
     return (
       <Nothing
         title="No clusters that you may see"
-        why={`To see a cluster takes VM.Audit on its pool; an administrator of Proxmox VE grants it. To create one: ${whyNot(may)}`}
+        why={`To see a cluster takes VM.Audit on its pool; an administrator of Proxmox VE grants it. None can be created either. ${whyNot(may)}`}
       />
     );
   }
