@@ -210,9 +210,9 @@ class ClusterJob:
                 continue
             if self._board.tasks or self._board.stuck:
                 idle = IDLE_FIRST
-                known = self._report_wanted()
+                # Held against what was reported: what came while that report was on its way is told too.
                 await workflow.wait_condition(
-                    lambda known=known: self._dirty or self._way is not None or self._report_wanted() != known  # type: ignore[misc]
+                    lambda: self._dirty or self._way is not None or self._report_wanted() != self._reported
                 )
             else:
                 try:

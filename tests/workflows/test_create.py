@@ -2,9 +2,10 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 
 from domain.clusters import Outcome
 from domain.contracts import activities as names
@@ -122,6 +123,32 @@ async def test_abort_of_one_stuck_machine_stands_the_others_down(client: Client,
         async with asyncio.timeout(10):
             assert await job.result() == "aborted"
     assert len(world.finished) == 1
+
+
+async def test_what_gets_stuck_while_another_is_being_reported_is_reported_too(client: Client, place: str) -> None:
+    world = World(spec(workers=1))
+    reported, attached = world.hold(names.REPORT_JOB), world.hold(names.ATTACH_SEED)
+    world.fail(names.UPLOAD_SEED, final("the first one's trouble"))
+    world.fail(names.ATTACH_SEED, final("the second one's trouble"))
+
+    async def signals(job: WorkflowHandle[Any, Any]) -> int:
+        events = (await job.fetch_history()).events
+        return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
+
+    async with working(client, world, place):
+        job = await start(client, world, place, JobKind.CREATE)
+        await world.until(lambda: len(world.reports) == 1)
+        assert "the first one's trouble" in world.reports[0].error
+        before = await signals(job)
+        attached.set()
+        async with asyncio.timeout(20):
+            while await signals(job) == before:
+                pass
+        reported.set()
+        await world.until(lambda: "the second one's trouble" in world.reports[-1].error)
+        assert "the first one's trouble" in world.reports[-1].error
+        await job.execute_update(contract.ABORT)
+        assert await job.result() == "aborted"
 
 
 async def test_decisions_are_refused_unless_parked(client: Client, place: str) -> None:

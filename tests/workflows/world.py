@@ -179,6 +179,8 @@ class World:
         async with self.moved:
             self.reports.append(report)
             self.moved.notify_all()
+        if names.REPORT_JOB in self.holds:
+            await self.holds[names.REPORT_JOB].wait()
 
     async def _finish(self, finish: FinishJob) -> None:
         async with self.moved:
