@@ -107,7 +107,7 @@ class RealTrilithon(Trilithon):
     def delete(self, name: str) -> float:
         """Deletes a cluster and waits until it is gone; the seconds it took."""
         began = time.monotonic()
-        self.run("delete", f"cluster/{name}", "--yes", "--wait")
+        self.run("delete", f"cluster/{name}", "--yes", "--wait", limit=900)
         return time.monotonic() - began
 
     def condition(self, name: str, kind: str) -> dict[str, Any]:
@@ -116,7 +116,9 @@ class RealTrilithon(Trilithon):
 
     def job(self, name: str) -> dict[str, Any]:
         """A cluster's newest job, as its page shows it."""
-        return dict(self.api(f"/jobs/{self.cluster(name)['job']['id']}"))
+        found = self.cluster(name)["job"]
+        assert found, f"{name} has no job yet"
+        return dict(self.api(f"/jobs/{found['id']}"))
 
     def machines(self, name: str) -> list[dict[str, Any]]:
         """A cluster's machines as the API lists them."""

@@ -184,5 +184,27 @@ def test_faults_and_what_is_refused(laboratory: Laboratory) -> None:
     laboratory.call("DELETE", "/machines/18")
 
 
+def test_faults_and_strangers_are_there_before_a_machine_boots(laboratory: Laboratory) -> None:
+    stranger = f"{laboratory.net}.90"
+    laboratory.call("POST", "/faults", {"name": "hurt-*", "files": {"/etc/fault": "laid"}})
+    assert laboratory.call("POST", "/strangers", {"address": stranger, "port": 22}) == [stranger]
+    try:
+        laboratory.power_on(19, "hurt-1", PLAIN)
+        laboratory.wait("agent", lambda: laboratory.agent(19))
+        assert laboratory.run(19, "cat", "/etc/fault") == "laid"
+        connect = f"import socket; socket.create_connection(('{stranger}', 22), 5)"
+
+        def answers() -> bool:
+            words = ["python3", "-c", connect]
+            return bool(laboratory.call("POST", "/machines/19/agent/exec", {"command": words})["exitcode"] == 0)
+
+        laboratory.wait("the stranger's answer", answers)
+        laboratory.call("DELETE", "/strangers")
+        assert not answers()
+    finally:
+        laboratory.call("POST", "/reset")
+    assert laboratory.call("GET", "/faults") == []
+
+
 def _row(laboratory: Laboratory, vmid: int) -> dict[str, object]:
     return next(dict(row) for row in laboratory.call("GET", "/state")["machines"] if row["vmid"] == vmid)
