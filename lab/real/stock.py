@@ -123,7 +123,9 @@ def _text(path: Path | str) -> str:
 
 def _content(folder: Path) -> list[str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [f"{path.relative_to(folder)} {path.stat().st_mode & 0o777:o} {path.read_text()}" for path in files]
+    # A checkout's umask decides of the other bits, and must not decide what is built.
+    modes = {path: "755" if path.stat().st_mode & 0o100 else "644" for path in files}
+    return [f"{path.relative_to(folder)} {mode} {path.read_text()}" for path, mode in modes.items()]
 
 
 def _digest(*parts: str) -> str:
