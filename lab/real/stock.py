@@ -166,9 +166,9 @@ def _tree(out: Path) -> None:
     archive = work / "tree.tar"
     subprocess.run(
         [
-            "nice",
-            "-n",
-            "10",
+            # Its mounts of /proc and /dev live in a namespace of their own: when it is killed, none is left here.
+            *("unshare", "--mount", "--propagation", "private"),
+            *("nice", "-n", "10"),
             "mmdebstrap",
             "--quiet",
             "--variant=minbase",
