@@ -11,6 +11,8 @@ from tests.domain.bad_manifests import BAD, CROSS
 from tests.e2e.running import Trilithon
 
 pytestmark = pytest.mark.lab
+ELSEWHERE = {"kubeadm where there is no template": "this laboratory has one; tests/api refuses it"}
+"""Rows that speak of a site that is not this one."""
 
 
 def test_the_table_is_refused_with_path_reason_and_remedy(
@@ -24,6 +26,8 @@ def test_the_table_is_refused_with_path_reason_and_remedy(
     network = platform.space + 10
     around = f"127.{network & 0xF0}.0.0/12"  # one row's range is written for the table's own network
     for row in (*BAD, *CROSS):
+        if row.name in ELSEWHERE:
+            continue
         document = row.document()
         metadata = document.get("metadata") if isinstance(document, dict) else None
         if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:

@@ -26,6 +26,7 @@ def example(platform: Trilithon, name: str) -> Path:
 @pytest.fixture(scope="module")
 def kubeconfigs(platform: Trilithon, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Both clusters, Available; afterwards the datacenter is as it was."""
+    _restore_people(platform)
     before = platform.state()
     for name in NETWORKS:
         platform.run("apply", "-f", str(example(platform, name)))
@@ -39,9 +40,13 @@ def kubeconfigs(platform: Trilithon, tmp_path_factory: pytest.TempPathFactory) -
         platform.run("delete", f"cluster/{name}", "--yes")
     for name in NETWORKS:
         platform.run("wait", f"cluster/{name}", "--for=delete", "--timeout=3m")
-    # owner@pve has a right on prod's pool by hand, and Proxmox VE drops it with the pool.
-    httpx.post(f"{platform.lab['control']}/lab/people/restore", timeout=10).raise_for_status()
+    _restore_people(platform)
     assert platform.state() == before, EXCLUDED
+
+
+def _restore_people(platform: Trilithon) -> None:
+    """owner@pve has a right on prod's pool by hand, and Proxmox VE drops it with the pool."""
+    httpx.post(f"{platform.lab['control']}/lab/people/restore", timeout=10).raise_for_status()
 
 
 @pytest.mark.parametrize(("name", "servers", "workers"), [("dev", 1, 2), ("prod", 3, 1)])
