@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 
 from api.people import Person
 from api.rights import SEE, Rights, cluster_pool_path
-from domain.clusters import Cluster, Mark
+from domain.clusters import Mark
 from domain.sites import Site
-from store import ClusterOutline, NotFound, Store
+from store import ClusterOutline, Store
 
 DEPARTED = 1000
 """How many deleted clusters are remembered, so that those who saw one hear that it went."""
@@ -97,40 +97,30 @@ class Sight:
 
     async def _follow(self) -> None:
         """Brings the index up to the feed's end."""
-        last = await self._store.feed.last()
-        if last == self._seq:
+        if await self._store.feed.last() == self._seq:
             return
         async with self._lock:
+            # Asked again: whoever waited for the lock finds the index further on than what they saw before.
+            last = await self._store.feed.last()
             if last == self._seq:
                 return
             changed = await self._changed_since(self._seq)
-            if changed is None:
-                first = self._seq is None
-                found = await self._store.clusters.outlines()
-                living = {cluster.id: self._entry(cluster, first) for cluster in found}
-                for cluster_id in set(self._living) - set(living):
-                    self._depart(cluster_id)
-                self._living = living
-            else:
-                for cluster_id in changed:
-                    await self._refresh(cluster_id)
+            first = self._seq is None
+            found = {one.id: self._entry(one, first) for one in await self._store.clusters.outlines(changed)}
+            for cluster_id in (self._living.keys() if changed is None else changed) - found.keys():
+                self._depart(cluster_id)
+            self._living |= found
             self._seq = last
 
     async def _changed_since(self, seq: int | None) -> set[str] | None:
-        """The clusters that changed; None when there are too many to ask for one by one, or nobody knows."""
+        """The clusters that changed; None when all are read anew: there are too many, or nobody knows."""
         if seq is None or seq + 1 < await self._store.feed.first_kept():
             return None
         changes = await self._store.changes_after(seq, limit=2000)
         ids = {change.id for change in changes if change.kind == "cluster"}
         return None if len(changes) == 2000 or len(ids) > REBUILD else ids
 
-    async def _refresh(self, cluster_id: str) -> None:
-        try:
-            self._living[cluster_id] = self._entry(await self._store.clusters.get(cluster_id))
-        except NotFound:
-            self._depart(cluster_id)
-
-    def _entry(self, cluster: Cluster | ClusterOutline, first: bool = False) -> Entry:
+    def _entry(self, cluster: ClusterOutline, first: bool) -> Entry:
         """`first`: the process has just begun, and every list that it will read is newer than what it finds."""
         since = None
         if _has_acl(cluster):
@@ -146,6 +136,6 @@ class Sight:
                 self._departed.popitem(last=False)
 
 
-def _has_acl(cluster: Cluster | ClusterOutline) -> bool:
+def _has_acl(cluster: ClusterOutline) -> bool:
     """True while the ACL that our own job wrote on the cluster's pool is certain to be there."""
     return Mark.RIGHTS in cluster.marks and not cluster.deleting

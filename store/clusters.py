@@ -170,11 +170,15 @@ class Clusters:
             rows = (await connection.execute(select(*CLUSTER_COLUMNS).where(_living).order_by(_t.c.pool_name))).all()
         return [cluster_from(row) for row in rows]
 
-    async def outlines(self) -> list[ClusterOutline]:
-        """Every living cluster without its specification: what an index of a thousand is made of in milliseconds."""
+    async def outlines(self, ids: Collection[str] | None = None) -> list[ClusterOutline]:
+        """Living clusters without their specifications: what an index of a thousand is made of in milliseconds.
+
+        `ids` limits the answer to these clusters; None gives all.
+        """
+        where = _living if ids is None else _living & _t.c.id.in_(ids)
         query = select(_t.c.id, _t.c.site_id, _t.c.namespace, _t.c.name, _t.c.marks, _t.c.deletion_requested_at)
         async with self._database.read() as connection:
-            rows = (await connection.execute(query.where(_living))).all()
+            rows = (await connection.execute(query.where(where))).all()
         return [
             ClusterOutline(
                 row.id,

@@ -260,6 +260,7 @@ async def test_pages(store: Store, clock: Clock) -> None:
     assert await names(sort="site", limit=1) == ["c01"]
     living = await store.clusters.all_living()
     assert len(living) == 12
+    assert [one.id for one in await store.clusters.outlines([living[3].id, "none"])] == [living[3].id]
     outlines = {one.id: one for one in await store.clusters.outlines()}
     for cluster in living:
         seen = outlines.pop(cluster.id)
