@@ -1,10 +1,10 @@
 import { Alert, AlertActionCloseButton, Button, PageSection, Title, Toolbar, ToolbarContent, ToolbarItem } from "@patternfly/react-core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useRef, useState, type ReactNode } from "react";
-import { useSearchParams } from "react-router-dom";
 import { ApiProblem, call, get } from "../api/client";
 import type { Chart, ChartList as Listed, WantedChart } from "../api/types";
 import { Act } from "../parts/Act";
+import { useAddress } from "../parts/address";
 import { CannotRead, Nothing } from "../parts/Nothing";
 import { ProblemAlert } from "../parts/ProblemAlert";
 import { Search } from "../parts/Search";
@@ -22,7 +22,7 @@ const LARGEST = 10 * 1024 * 1024;
 export default function ChartList() {
   const queries = useQueryClient();
   const may = useSession().may.administer_charts;
-  const [params, setParams] = useSearchParams();
+  const [params, set] = useAddress();
   const [pulling, setPulling] = useState<string | null>(null);
   const [deleting, setDeleting] = useState<Chart | null>(null);
   const [failure, setFailure] = useState<unknown>(null);
@@ -33,18 +33,6 @@ export default function ChartList() {
 
   const text = params.get("text") ?? "";
   const sort = params.get("sort") ?? "name";
-  const set = (changes: Record<string, string>, replace = false) =>
-    setParams(
-      (before) => {
-        const next = new URLSearchParams(before);
-        for (const [key, value] of Object.entries(changes)) {
-          if (value) next.set(key, value);
-          else next.delete(key);
-        }
-        return next;
-      },
-      { replace },
-    );
 
   const settled = (words: string) => {
     setDone(words);

@@ -12,10 +12,11 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr, type ThProps } from "@patternfly/react-table";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, type ReactNode } from "react";
-import { Link, useNavigate, useSearchParams } from "react-router-dom";
+import { Link, useNavigate } from "react-router-dom";
 import { get } from "../api/client";
 import type { ClusterRow, Page } from "../api/types";
 import { Act } from "../parts/Act";
+import { useAddress } from "../parts/address";
 import { CannotRead, Nothing } from "../parts/Nothing";
 import { ProblemAlert } from "../parts/ProblemAlert";
 import { Search } from "../parts/Search";
@@ -41,7 +42,7 @@ const STATUSES: ClusterRow["status"][] = ["Provisioning", "Available", "Upgradin
 
 /** All clusters the person may see; filter, sort and page live in the address. */
 export function ClusterList() {
-  const [params, setParams] = useSearchParams();
+  const [params, set] = useAddress();
   const navigate = useNavigate();
   const session = useSession();
   const text = params.get("text") ?? "";
@@ -50,18 +51,6 @@ export function ClusterList() {
   const page = Math.max(1, Number(params.get("page")) || 1);
   const perPage = Number(params.get("perPage")) || 50;
 
-  const set = (changes: Record<string, string>, replace = false) =>
-    setParams(
-      (before) => {
-        const next = new URLSearchParams(before);
-        for (const [key, value] of Object.entries(changes)) {
-          if (value) next.set(key, value);
-          else next.delete(key);
-        }
-        return next;
-      },
-      { replace },
-    );
   const clear = () => set({ text: "", status: "", page: "" });
 
   const query = new URLSearchParams({ text, sort, offset: String((page - 1) * perPage), limit: String(perPage) });
