@@ -46,12 +46,6 @@ def serving_certificate(
     if signer.public_key() != authority.public_key():
         raise ValueError("tls: private key does not match public key")
     key = ec.generate_private_key(ec.SECP256R1())
-    listed: list[x509.GeneralName] = []
-    for name in dict.fromkeys(names):
-        try:
-            listed.append(x509.IPAddress(ipaddress.ip_address(name)))
-        except ValueError:
-            listed.append(x509.DNSName(name))
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -61,7 +55,7 @@ def serving_certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(min(now + timedelta(days=365), authority.not_valid_after_utc))
-        .add_extension(x509.SubjectAlternativeName(listed), critical=False)
+        .add_extension(alternative_names(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
@@ -114,3 +108,33 @@ def _judge_later(context: ssl.SSLContext) -> bool:
     except (AttributeError, OSError):
         return False
     return True
+
+
+def alternative_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
+    """DNS names and IP addresses, each once, as a certificate lists them."""
+    listed: list[x509.GeneralName] = []
+    for name in dict.fromkeys(names):
+        try:
+            listed.append(x509.IPAddress(ipaddress.ip_address(name)))
+        except ValueError:
+            listed.append(x509.DNSName(name))
+    return x509.SubjectAlternativeName(listed)
+
+
+def new_authority(common_name: str) -> tuple[bytes, ec.EllipticCurvePrivateKey]:
+    """An authority as the distributions make one for themselves: its certificate (PEM) and its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.KeyUsage(True, False, True, False, False, True, False, False, False), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), key

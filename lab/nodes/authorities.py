@@ -1,12 +1,12 @@
 """The authorities in a server's `tls` folder: read, and made where they are missing."""
 
-import datetime
+import time
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from lab.kube.tls import new_authority
 from lab.nodes.disk import Disk
 
 NAMES = ("server-ca", "client-ca", "request-header-ca", "etcd/peer-ca", "etcd/server-ca")
@@ -36,25 +36,11 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> str:
 def generate(distribution: str, have: set[str]) -> dict[str, str]:
     """Makes every pair of which a half or all is missing; the supervisor then works with its own, not with ours."""
     made: dict[str, str] = {}
-    now = datetime.datetime.now(datetime.UTC)
     for name in NAMES:
         if f"{name}.crt" in have and f"{name}.key" in have:
             continue
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{distribution}-{name}@{int(now.timestamp())}")])
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(days=3650))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(x509.KeyUsage(True, False, True, False, False, True, False, False, False), critical=True)
-            .sign(key, hashes.SHA256())
-        )
-        made[f"{name}.crt"] = certificate.public_bytes(serialization.Encoding.PEM).decode()
+        certificate, key = new_authority(f"{distribution}-{name}@{int(time.time())}")
+        made[f"{name}.crt"] = certificate.decode()
         made[f"{name}.key"] = _pem(key)
     if "service.key" not in have:
         made["service.key"] = _pem(ec.generate_private_key(ec.SECP256R1()))

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from lab.kube.tls import alternative_names, new_authority
 from lab.nodes.disk import Disk
 from lab.nodes.kubeadm.configuration import Endpoint, Refused, Shared
 
@@ -230,34 +231,15 @@ def _sign(
         .add_extension(x509.ExtendedKeyUsage(list(usage)), critical=False)
     )
     if names:
-        listed: list[x509.GeneralName] = []
-        for name in dict.fromkeys(names):
-            try:
-                listed.append(x509.IPAddress(ipaddress.ip_address(name)))
-            except ValueError:
-                listed.append(x509.DNSName(name))
-        made = made.add_extension(x509.SubjectAlternativeName(listed), critical=False)
+        made = made.add_extension(alternative_names(names), critical=False)
     signed = made.sign(signer, hashes.SHA256())
     disk.write(f"{FOLDER}/{leaf}.crt", signed.public_bytes(serialization.Encoding.PEM))
     disk.write(f"{FOLDER}/{leaf}.key", _pem(key), 0o600)
 
 
 def _make_authority(disk: Disk, name: str) -> None:
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name.replace("/", "-"))])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=3650))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.KeyUsage(True, False, True, False, False, True, False, False, False), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    disk.write(f"{FOLDER}/{name}.crt", made.public_bytes(serialization.Encoding.PEM))
+    certificate, key = new_authority(name.replace("/", "-"))
+    disk.write(f"{FOLDER}/{name}.crt", certificate)
     disk.write(f"{FOLDER}/{name}.key", _pem(key), 0o600)
 
 
