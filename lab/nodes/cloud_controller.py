@@ -184,10 +184,11 @@ class CloudController:
 
 
 def _trust(entry: dict[str, Any]) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if entry.get("insecure") is True:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+    if entry.get("insecure") is not True:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     return context
 
 

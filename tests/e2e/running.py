@@ -18,6 +18,14 @@ import httpx
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "cli"]
 FIRST_PORT = 24000
+WAY = httpx.Client(
+    verify=False,  # noqa: S501 - the laboratory's own certificate
+    trust_env=False,
+    timeout=30,
+    limits=httpx.Limits(max_keepalive_connections=0),
+)
+"""Calls to a laboratory and a platform of the tests. One client for all: each new one would read every authority of the
+machine, which costs more than the call. No connection outlives its call, since those who answer are killed at will."""
 QUICK_LIMITS = {"boot": 60.0, "ready": 60.0, "available": 60.0, "persist": 30.0, "retry_max": 2.0}
 """The test profile of time-outs: a job asks a person after a minute at most."""
 
@@ -183,7 +191,7 @@ class Trilithon:
         found: list[dict[str, Any]] = []
 
         def settled() -> bool:
-            answer = httpx.get(f"{self.lab['control']}/lab/state", params={"settled": "1"}, timeout=10)
+            answer = WAY.get(f"{self.lab['control']}/lab/state", params={"settled": "1"}, timeout=10)
             if answer.status_code == 200:
                 found.append(answer.json())
             return bool(found)
@@ -192,12 +200,12 @@ class Trilithon:
         return found[-1]
 
     def journal(self) -> list[dict[str, Any]]:
-        return list(httpx.get(f"{self.lab['control']}/lab/journal", timeout=10).json())
+        return list(WAY.get(f"{self.lab['control']}/lab/journal", timeout=10).json())
 
     def faults(self, *rules: dict[str, Any]) -> None:
-        httpx.delete(f"{self.lab['control']}/lab/faults", timeout=10).raise_for_status()
+        WAY.delete(f"{self.lab['control']}/lab/faults", timeout=10).raise_for_status()
         if rules:
-            httpx.post(f"{self.lab['control']}/lab/faults", json=list(rules), timeout=10).raise_for_status()
+            WAY.post(f"{self.lab['control']}/lab/faults", json=list(rules), timeout=10).raise_for_status()
 
     @staticmethod
     def until(true: Callable[[], bool], limit: float, what: str) -> None:

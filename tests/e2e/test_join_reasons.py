@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from cli.failures import ERROR
-from tests.e2e.running import QUICK_LIMITS, Trilithon, trilithon
+from tests.e2e.running import QUICK_LIMITS, WAY, Trilithon, trilithon
 
 pytestmark = pytest.mark.lab
 
@@ -43,7 +42,7 @@ def test_the_reason_is_on_the_job_and_retry_goes_on(
     impatient: Trilithon, fault: dict[str, Any], told: tuple[str, ...]
 ) -> None:
     nodes = impatient.lab["nodes"]
-    httpx.post(f"{nodes}/faults", json=fault, timeout=10).raise_for_status()
+    WAY.post(f"{nodes}/faults", json=fault, timeout=10).raise_for_status()
     impatient.run("apply", "-f", str(impatient.manifest("edge-k3s.yaml")))
 
     waited = impatient.run("wait", "cluster/edge", "--for=condition=Available", "--timeout=2m", check=False)
@@ -57,7 +56,7 @@ def test_the_reason_is_on_the_job_and_retry_goes_on(
     available = next(c for c in impatient.cluster("edge")["conditions"] if c["type"] == "Available")
     assert (available["status"], available["reason"]) == (False, "AwaitingDecision")
 
-    httpx.delete(f"{nodes}/faults", timeout=10).raise_for_status()
+    WAY.delete(f"{nodes}/faults", timeout=10).raise_for_status()
     vmid = _machines(impatient)[0]["vmid"]
     _power_cycle(impatient, vmid)
     impatient.run("retry", f"job/{job['id']}")
@@ -69,7 +68,7 @@ def test_the_reason_is_on_the_job_and_retry_goes_on(
 
 def test_abort_leaves_what_was_made_and_a_delete_removes_it(impatient: Trilithon, tmp_path: Path) -> None:
     before = impatient.state()
-    httpx.post(f"{impatient.lab['nodes']}/faults", json={"kubelet_stuck": True}, timeout=10).raise_for_status()
+    WAY.post(f"{impatient.lab['nodes']}/faults", json={"kubelet_stuck": True}, timeout=10).raise_for_status()
     impatient.run("apply", "-f", str(impatient.manifest("edge-k3s.yaml")))
     assert impatient.run("wait", "cluster/edge", "--for=condition=Available", check=False).returncode == ERROR
     impatient.run("abort", "cluster/edge")
@@ -77,7 +76,7 @@ def test_abort_leaves_what_was_made_and_a_delete_removes_it(impatient: Trilithon
     assert impatient.cluster("edge")["status"] == "Failed"
     assert len(_machines(impatient)) == 1
 
-    httpx.delete(f"{impatient.lab['nodes']}/faults", timeout=10).raise_for_status()
+    WAY.delete(f"{impatient.lab['nodes']}/faults", timeout=10).raise_for_status()
     impatient.run("delete", "cluster/edge", "--yes", "--wait")
     assert impatient.state() == before
 
@@ -94,4 +93,4 @@ def _machines(running: Trilithon) -> list[dict[str, Any]]:
 def _power_cycle(running: Trilithon, vmid: int) -> None:
     """What an administrator does who has mended the cause: resets the VM."""
     base = f"{running.lab['nodes']}/machines/{vmid}"
-    httpx.post(f"{base}/reboot", json={}, timeout=10).raise_for_status()
+    WAY.post(f"{base}/reboot", json={}, timeout=10).raise_for_status()

@@ -7,10 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.e2e.running import Trilithon
+from tests.e2e.running import WAY, Trilithon
 
 pytestmark = pytest.mark.lab
 EXCLUDED = "tasks, tickets and times; lab/pve/README.md lists them"
@@ -46,7 +45,7 @@ def kubeconfigs(platform: Trilithon, tmp_path_factory: pytest.TempPathFactory) -
 
 def _restore_people(platform: Trilithon) -> None:
     """owner@pve has a right on prod's pool by hand, and Proxmox VE drops it with the pool."""
-    httpx.post(f"{platform.lab['control']}/lab/people/restore", timeout=10).raise_for_status()
+    WAY.post(f"{platform.lab['control']}/lab/people/restore", timeout=10).raise_for_status()
 
 
 @pytest.mark.parametrize(("name", "servers", "workers"), [("dev", 1, 2), ("prod", 3, 1)])

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.running import QUICK_LIMITS, ROOT, Trilithon, trilithon
+from tests.e2e.running import QUICK_LIMITS, ROOT, WAY, Trilithon, trilithon
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
 
@@ -142,14 +142,14 @@ class Crowd:
         self.http.headers["X-CSRF-Token"] = self.http.post("/session", json=sign_in).json()["csrf"]
         control, nodes = platform.lab["control"], platform.lab["nodes"]
         for number in (1, 2, 3):  # more machines than the laboratory's nodes have room for
-            httpx.put(f"{control}/lab/nodes/pve{number}", json={"maxmem": 2**38}, timeout=10).raise_for_status()
-        httpx.put(f"{control}/lab/latency", json={"clone": 0.1, "start": 0.05}, timeout=10).raise_for_status()
-        httpx.put(f"{nodes}/timing", json={"kubeadm": 6.0}, timeout=10).raise_for_status()
+            WAY.put(f"{control}/lab/nodes/pve{number}", json={"maxmem": 2**38}, timeout=10).raise_for_status()
+        WAY.put(f"{control}/lab/latency", json={"clone": 0.1, "start": 0.05}, timeout=10).raise_for_status()
+        WAY.put(f"{nodes}/timing", json={"kubeadm": 6.0}, timeout=10).raise_for_status()
         self.before = platform.state()
         self.mutants = {**{one.name: [one] for one in SINGLE}, "joins": list(JOINS), "servers": [SERVER]}
         rules = [{"name": f"{one.name}-cp-*", **one.fault} for one in SINGLE if one.fault]
         rules += [{"name": f"joins-{one.name}-*", **one.fault} for one in JOINS]
-        httpx.post(f"{nodes}/faults", json=rules, timeout=10).raise_for_status()
+        WAY.post(f"{nodes}/faults", json=rules, timeout=10).raise_for_status()
         self.told: dict[str, dict[str, Any]] = {}
         """Cluster -> its job and conditions when everything was said."""
         self.last: dict[str, str] = {}
@@ -166,9 +166,8 @@ class Crowd:
     def proxmox(self, method: str, path: str) -> Any:
         """One call of Proxmox VE's API as its administrator."""
         token = self.platform.lab["people"]["platform"]
-        with httpx.Client(verify=False, timeout=60) as way:  # noqa: S501 - the laboratory's own
-            headers = {"Authorization": f"PVEAPIToken={token['id']}={token['secret']}"}
-            answer = way.request(method, f"{self.platform.lab['endpoints'][0]}/api2/json{path}", headers=headers)
+        headers = {"Authorization": f"PVEAPIToken={token['id']}={token['secret']}"}
+        answer = WAY.request(method, f"{self.platform.lab['endpoints'][0]}/api2/json{path}", headers=headers)
         answer.raise_for_status()
         return answer.json()["data"]
 
@@ -219,14 +218,14 @@ class Crowd:
         if rows:
             self.laid = True
             rules = [{"name": row["name"], **SERVER.fault} for row in rows]
-            httpx.post(f"{self.platform.lab['nodes']}/faults", json=rules, timeout=10).raise_for_status()
+            WAY.post(f"{self.platform.lab['nodes']}/faults", json=rules, timeout=10).raise_for_status()
 
     def delete(self) -> None:
         for name in self.mutants:
             answer = self.http.request("DELETE", f"/clusters/clusters/{name}", json={"confirm": name})
             assert answer.status_code < 300, answer.text
         self.platform.until(lambda: not self.get("/clusters")["items"], PATIENCE, "every cluster to be gone")
-        httpx.delete(f"{self.platform.lab['nodes']}/faults", timeout=10).raise_for_status()
+        WAY.delete(f"{self.platform.lab['nodes']}/faults", timeout=10).raise_for_status()
 
 
 def told_of(job: dict[str, Any], cluster: str, mutant: Mutant) -> str:

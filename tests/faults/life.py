@@ -36,6 +36,7 @@ from domain.sites import Site
 from lab.invariants import differences
 from store import Store
 from tests.activities.proxmox.conftest import a_spec
+from tests.e2e.running import WAY
 from tests.faults.looks import LIVE, RECORD, STALE, Looks
 from workers.outfit import Outfit
 from workers.registry import name_of
@@ -316,7 +317,7 @@ def laboratory_for(folder: Path, space: int) -> dict[str, Any]:
     """A laboratory with short times; `cli.laboratory.stop(folder)` ends it."""
     lab = laboratory.start(folder, space)
     quick = dict.fromkeys(("clone", "clone_tail", "start", "stop", "destroy", "config", "resize", "upload"), 0.02)
-    httpx.put(f"{lab['control']}/lab/latency", json=quick, timeout=10).raise_for_status()
+    WAY.put(f"{lab['control']}/lab/latency", json=quick, timeout=10).raise_for_status()
     short = {"boot": 0.05, "api": 0.05, "kubelet": 0.05, "ready": 0.05, "tick": 0.1, "cloud_controller": 0.1}
-    httpx.put(f"{lab['nodes']}/timing", json=short, timeout=10).raise_for_status()
+    WAY.put(f"{lab['nodes']}/timing", json=short, timeout=10).raise_for_status()
     return lab

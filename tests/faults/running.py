@@ -10,14 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from activities.kubernetes.reach import ClusterReach
 from clients.proxmox.client import crossing_name
 from domain.machines import Machine
 from lab.invariants import account_of
 from store import Store
-from tests.e2e.running import ROOT
+from tests.e2e.running import ROOT, WAY
 from tests.faults.watched import Watched, beside
 
 LIMITS = {
@@ -52,7 +50,7 @@ class Hurt(Watched):
 
     def start(self) -> None:
         super().start()
-        httpx.put(f"{self.lab['control']}/lab/latency", json=dict.fromkeys(QUICK, self.latency), timeout=10)
+        WAY.put(f"{self.lab['control']}/lab/latency", json=dict.fromkeys(QUICK, self.latency), timeout=10)
         self.node_times(SHORT)
 
     def enter(self) -> None:
@@ -148,23 +146,22 @@ class Hurt(Watched):
 
     def control(self, method: str, path: str, body: Any) -> None:
         """A word to the laboratory."""
-        httpx.request(method, f"{self.lab['control']}/lab/{path}", json=body, timeout=20).raise_for_status()
+        WAY.request(method, f"{self.lab['control']}/lab/{path}", json=body, timeout=20).raise_for_status()
 
     def rules(self) -> list[dict[str, Any]]:
         """The fault rules in force, with how often each has fired."""
-        return list(httpx.get(f"{self.lab['control']}/lab/faults", timeout=10).json())
+        return list(WAY.get(f"{self.lab['control']}/lab/faults", timeout=10).json())
 
     def node_times(self, seconds: dict[str, float]) -> None:
         """Changes some times of the simulated machines."""
-        httpx.put(f"{self.lab['nodes']}/timing", json=seconds, timeout=10).raise_for_status()
+        WAY.put(f"{self.lab['nodes']}/timing", json=seconds, timeout=10).raise_for_status()
 
     def revoke_cluster_token(self, cluster_id: str) -> None:
         """Deletes a cluster's own token behind everyone's back, as an administrator of Proxmox VE would."""
         token = self.lab["people"]["platform"]
-        httpx.delete(
+        WAY.delete(
             f"{self.lab['endpoints'][0]}/api2/json/access/users/{account_of(cluster_id)}/token/cluster",
             headers={"Authorization": f"PVEAPIToken={token['id']}={token['secret']}"},
-            verify=False,  # noqa: S501 - the laboratory's own certificate
             timeout=10,
         ).raise_for_status()
 

@@ -14,14 +14,14 @@ import yaml
 
 from cli import laboratory
 from lab.real.lock import DEFAULT, MachineLock
-from tests.e2e.running import ROOT, Trilithon
+from tests.e2e.running import ROOT, WAY, Trilithon
 from tests.lab.real.machine_state import MARK, MachineState
 
 LOCK_WAIT = 3600.0
 """Seconds that a test run waits for another laboratory's end."""
 LIMITS = {"boot": 300.0, "ready": 300.0, "available": 300.0, "persist": 120.0, "retry_max": 2.0}
 """The usual time-outs: a real node takes half a minute where nothing else runs, and minutes where much does."""
-PAUSE = 0.3
+PAUSE = 0.5
 """Seconds between two looks at a system that tells nobody."""
 Found = TypeVar("Found")
 
@@ -87,8 +87,9 @@ class RealTrilithon(Trilithon):
     def api(self, path: str) -> Any:
         """What the pages get: one read of the HTTP API, in the session of the command line."""
         session = yaml.safe_load((self.folder / "config" / "sessions.yaml").read_text())["default"]
+        cookies = "; ".join(f"{name}={value}" for name, value in session["cookies"].items())
         address = f"{self.url}/api/v1{path}"
-        answer = httpx.get(address, cookies=session["cookies"], timeout=30, trust_env=False)
+        answer = WAY.get(address, headers={"Cookie": cookies})
         answer.raise_for_status()
         return answer.json()
 
@@ -134,7 +135,7 @@ class RealTrilithon(Trilithon):
 
     def nodes_call(self, method: str, path: str, body: object = None) -> Any:
         """One call of the real nodes' control API."""
-        answer = httpx.request(method, self.lab["nodes"] + path, json=body, timeout=150, trust_env=False)
+        answer = WAY.request(method, self.lab["nodes"] + path, json=body, timeout=150)
         answer.raise_for_status()
         return answer.json()
 
@@ -150,21 +151,20 @@ class RealTrilithon(Trilithon):
 
     def change_vm(self, vmid: int, **change: Any) -> None:
         """Changes a VM behind everyone's back: `status="stopped"` pulls its plug, "running" gives it power."""
-        answer = httpx.put(f"{self.lab['control']}/lab/vms/{vmid}", json=change, timeout=120, trust_env=False)
+        answer = WAY.put(f"{self.lab['control']}/lab/vms/{vmid}", json=change, timeout=120)
         answer.raise_for_status()
 
     def proxmox(self, method: str, path: str) -> Any:
         """One call of Proxmox VE's API from outside, as an administrator."""
         token = self.lab["people"]["platform"]
-        with httpx.Client(verify=False, trust_env=False, timeout=60) as way:  # noqa: S501 - the laboratory's own
-            headers = {"Authorization": f"PVEAPIToken={token['id']}={token['secret']}"}
-            answer = way.request(method, f"{self.lab['outside_endpoints'][0]}/api2/json{path}", headers=headers)
+        headers = {"Authorization": f"PVEAPIToken={token['id']}={token['secret']}"}
+        answer = WAY.request(method, f"{self.lab['outside_endpoints'][0]}/api2/json{path}", headers=headers, timeout=60)
         answer.raise_for_status()
         return answer.json()["data"]
 
     def restore_people(self) -> None:
         """The people of the datacenter and their rights as they were at its start."""
-        httpx.post(f"{self.lab['control']}/lab/people/restore", timeout=10, trust_env=False).raise_for_status()
+        WAY.post(f"{self.lab['control']}/lab/people/restore", timeout=10).raise_for_status()
 
     def calls_since(self, mark: int) -> list[dict[str, Any]]:
         """What was changed in Proxmox VE after entry `mark` of its journal, by anybody."""

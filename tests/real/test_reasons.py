@@ -116,7 +116,7 @@ class Crowd:
 
     def _joins_server_is_ready(self) -> bool:
         """Makes the expired token's Secret as soon as the API server takes it."""
-        self._retry_where_it_was_only_slow("joins")
+        self._retry_where_it_was_only_slow(self.platform.job("joins"))
         servers = [row for row in self.platform.machines("joins") if row["role"] != "worker"]
         assert servers, "it has no machines yet"
         text = json.dumps(expired_secret())
@@ -151,16 +151,15 @@ class Crowd:
             if not missing:
                 conditions = {row["type"]: row for row in self.platform.cluster(name)["conditions"]}
                 return Told(job, conditions, retries, time.monotonic() - began)
-            retries += self._retry_where_it_was_only_slow(name)
-            raise AssertionError(f"{name} does not say {missing}; {self.platform.told(name)}")
+            retries += self._retry_where_it_was_only_slow(job)
+            raise AssertionError(f"{name} does not say {missing}; its job is {job['phase']}: {text}")
 
         found = self.platform.look(f"the reason of {name}", PATIENCE, stopped)
         assert found is not None
         return found
 
-    def _retry_where_it_was_only_slow(self, name: str) -> bool:
+    def _retry_where_it_was_only_slow(self, job: dict[str, Any]) -> bool:
         """Tells a job to go on that has asked a person because a limit passed."""
-        job = self.platform.job(name)
         if job["phase"] != "awaiting-decision" or "still not there" not in job["error"]:
             return False
         return self.platform.run("retry", f"job/{job['id']}", check=False).returncode == 0

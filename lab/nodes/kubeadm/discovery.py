@@ -48,8 +48,10 @@ class Talk:
             raise NotYet(f'Get "{url}": dial tcp {host}: connect: network is unreachable')
         if self._machine.fault.unreachable or not host.startswith("127."):
             raise NotYet(f'Get "{url}": dial tcp {host}: connect: no route to host')
-        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-        if authority is None:
+        if authority:
+            context = ssl.create_default_context(cadata=authority.decode())
+        else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         headers = {"Authorization": f"Bearer {token}"} if token else {}
