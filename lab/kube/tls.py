@@ -110,6 +110,14 @@ def _judge_later(context: ssl.SSLContext) -> bool:
     return True
 
 
+def unchecked() -> ssl.SSLContext:
+    """For a client that takes any certificate; unlike the default context it reads no authorities of the machine."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 def alternative_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
     """DNS names and IP addresses, each once, as a certificate lists them."""
     listed: list[x509.GeneralName] = []

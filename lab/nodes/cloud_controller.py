@@ -12,6 +12,7 @@ import yaml
 
 from lab.kube.objects import Obj, dig, labels_of, meta, now_text
 from lab.kube.reviews import secret_text
+from lab.kube.tls import unchecked
 from lab.nodes.kubelet import UNINITIALISED
 
 if TYPE_CHECKING:
@@ -184,12 +185,7 @@ class CloudController:
 
 
 def _trust(entry: dict[str, Any]) -> ssl.SSLContext:
-    if entry.get("insecure") is not True:
-        return ssl.create_default_context()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
+    return unchecked() if entry.get("insecure") is True else ssl.create_default_context()
 
 
 async def _get(session: aiohttp.ClientSession, url: str, lenient: bool = False) -> Any:

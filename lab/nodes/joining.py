@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from lab.kube.identity import load_certificates
+from lab.kube.tls import unchecked
 from lab.nodes import flags
 from lab.nodes.authorities import from_disk
 from lab.nodes.versions import minor
@@ -64,10 +65,7 @@ class Joiner:
         """Gets the cluster's authority and checks it against the token; raises JoinRefused or NotYet."""
         if not self._me.machine.addresses:
             raise NotYet(f'failed to get CA certs: Get "{self._url}/cacerts": dial tcp: network is unreachable')
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        self.authority = (await self._get("/cacerts", context, {}, "failed to get CA certs"))[1]
+        self.authority = (await self._get("/cacerts", unchecked(), {}, "failed to get CA certs"))[1]
         try:
             found = authority_hash(self.authority)
         except ValueError as error:

@@ -22,7 +22,7 @@ class FakeEffects:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.calls: list[tuple[str, str]] = []
-        self._runs: set[tuple[str, str]] = set()
+        self._asked: set[tuple[str, str, str]] = set()
         self.holds: dict[str, asyncio.Event] = {}
         self.failures: dict[str, list[Exception]] = {}
         self._cloned: set[str] = set()
@@ -33,13 +33,14 @@ class FakeEffects:
     def ran(self, name: str) -> int:
         return sum(1 for called, _ in self.calls if called == name)
 
-    def runs_of(self, name: str) -> int:
-        """How many workflow runs did `name`; unlike `ran`, a second attempt of a slow machine does not count."""
-        return sum(1 for called, _ in self._runs if called == name)
+    def asked(self, name: str) -> int:
+        """How often workflows asked for `name`; unlike `ran`, a second attempt on a slow machine does not count."""
+        return sum(1 for called, *_ in self._asked if called == name)
 
     async def _pass(self, name: str, who: str) -> None:
         self.calls.append((name, who))
-        self._runs.add((name, activity.info().workflow_run_id or ""))
+        info = activity.info()
+        self._asked.add((name, str(info.workflow_run_id), info.activity_id))
         if name in self.holds:
             await self.holds[name].wait()
         if self.failures.get(name):

@@ -88,7 +88,7 @@ async def test_twenty_pokes_at_once_make_one_run(
     async with crew(store, engine, effects):
         await until(lambda: _settled(store, cluster))
     assert len(await store.jobs.of_cluster(cluster.id)) == 1
-    assert effects.runs_of(names.PLACE_MACHINE) == 4
+    assert effects.asked(names.PLACE_MACHINE) == 4
 
 
 async def test_a_parked_job_is_decided_and_the_refusals_are_clear(
