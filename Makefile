@@ -3,12 +3,14 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+# The parts of the setup wait for the network by turns; each tells what it does in one line.
+MAKEFLAGS += --jobs=4
 UI_SOURCES := $(shell find ui/src ui/index.html ui/package.json ui/vite.config.ts examples -type f 2>/dev/null)
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .cache/system-up .cache/system-tests programs ## install what is missing (packages of the system only as root; otherwise they are named)
+setup: .cache/system-tests programs ## install what is missing (packages of the system only as root; otherwise they are named)
 
 # What `up` needs. System packages that only tests need are no condition of it.
 programs: .cache/system-up .venv/ready .venv-lab/ready ui/dist/index.html
@@ -31,23 +33,25 @@ bench: setup ## measure speed against the budgets of docs/benchmarks.md; prints 
 crash-real: setup ## the worker dies at every point of a kubeadm create and delete on real nodes (root, Go, 15 minutes)
 	TRILITHON_CRASH_REAL=all $(BIN)/pytest -q -s tests/real/test_crash_points.py
 
+.cache/system-tests: | .cache/system-up
+
 .cache/system-%: .ci/system-packages
 	@PYTHON=$(PYTHON) .ci/system-packages $* && mkdir -p .cache && touch $@
 
-.venv/ready: requirements.lock pyproject.toml
+.venv/ready: requirements.lock pyproject.toml | .cache/system-up
 	@echo "setting up Python packages in .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv-lab/ready: lab/pve/requirements.lock
+.venv-lab/ready: lab/pve/requirements.lock | .cache/system-up
 	@echo "setting up the simulated Proxmox VE in .venv-lab"
 	@test -x .venv-lab/bin/python || $(PYTHON) -m venv .venv-lab
 	@.venv-lab/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r lab/pve/requirements.lock
 	@touch $@
 
-ui/node_modules/.ready: ui/package-lock.json
+ui/node_modules/.ready: ui/package-lock.json | .cache/system-up
 	@echo "setting up the page's packages in ui/node_modules"
 	@cd ui && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@

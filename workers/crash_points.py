@@ -14,6 +14,7 @@ another fires. `die` ends the process at once (`os._exit(70)`), `stop` is SIGSTO
 With `seen` every point that is passed is appended there: so a run without faults tells which points exist.
 """
 
+import fcntl
 import json
 import os
 import signal
@@ -81,21 +82,28 @@ class CrashPoints:
         if self._seen is not None:
             _append(self._seen, f"{full}#{self._count[full]}")
         for name in dict.fromkeys(name for form in (point, full) for name in (form, f"{form}#{self._count[form]}")):
-            if name not in self._die | self._stop or self._has_fired(name):
+            if name not in self._die | self._stop or not self._fires(name):
                 continue
-            self._spent.add(name)
-            if self._fired is not None:
-                _append(self._fired, f"{name}\t{os.getpid()}")
             if name in self._die:
                 os._exit(EXIT_CODE)
             else:
                 os.kill(os.getpid(), signal.SIGSTOP)
 
-    def _has_fired(self, name: str) -> bool:
-        # Read anew each time: another worker that runs beside this one may have passed it meanwhile.
-        if name not in self._spent:
-            self._spent |= _first_words(self._fired)
-        return name in self._spent
+    def _fires(self, name: str) -> bool:
+        """True once over all processes; it is written down by then."""
+        if name in self._spent:
+            return False
+        self._spent.add(name)
+        if self._fired is None:
+            return True
+        with self._fired.open("a+", encoding="utf-8") as file:
+            # Another worker that runs beside this one may pass the same point in the same moment.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            if name in {line.split("\t")[0] for line in file}:
+                return False
+            file.write(f"{name}\t{os.getpid()}\n")
+        return True
 
 
 def _caller() -> str:
@@ -110,9 +118,3 @@ def _append(path: Path, line: str) -> None:
         os.write(descriptor, f"{line}\n".encode())
     finally:
         os.close(descriptor)
-
-
-def _first_words(path: Path | None) -> set[str]:
-    if path is None or not path.exists():
-        return set()
-    return {line.split("\t")[0] for line in path.read_text(encoding="utf-8").splitlines()}

@@ -45,6 +45,7 @@ class Hurt(Watched):
     def __init__(self, folder: Path, latency: float = 0.05) -> None:
         super().__init__(folder, {"TRILITHON_LIMITS": json.dumps(LIMITS)})
         self.latency = latency
+        self._beside: list[int] = []
 
     # --- life ---
 
@@ -67,11 +68,17 @@ class Hurt(Watched):
             process = subprocess.Popen(
                 [sys.executable, "-m", "workers.main"], cwd=ROOT, env=variables, stdout=log, stderr=log
             )
+        self._beside.append(process.pid)
         try:
             yield process.pid
         finally:
+            self._beside.remove(process.pid)
             process.kill()
             process.wait()
+
+    def every_worker(self) -> list[int]:
+        """Process ids of the supervised worker and of those beside it."""
+        return [*self.workers(), *self._beside]
 
     # --- clusters ---
 
