@@ -28,7 +28,7 @@ test: setup ## everything: lint and all tiers of tests, each within its time bud
 	@.ci/tiers
 
 bench: setup ## measure speed against the budgets of docs/benchmarks.md; prints figures, asserts nothing
-	$(BIN)/python -m tests.perf
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.perf
 
 crash-real: setup ## the worker dies at every point of a kubeadm create and delete on real nodes (root, Go, 15 minutes)
 	TRILITHON_CRASH_REAL=all $(BIN)/pytest -q -s tests/real/test_crash_points.py
@@ -53,7 +53,7 @@ crash-real: setup ## the worker dies at every point of a kubeadm create and dele
 
 ui/node_modules/.ready: ui/package-lock.json | .cache/system-up
 	@echo "setting up the page's packages in ui/node_modules"
-	@cd ui && npm ci --no-audit --no-fund --loglevel=error
+	@cd ui && npm ci --no-audit --no-fund --loglevel=error >/dev/null
 	@touch $@
 
 ui/dist/index.html: ui/node_modules/.ready $(UI_SOURCES)

@@ -258,6 +258,7 @@ class KubernetesActivities(Joining):
         loop = asyncio.get_running_loop()
         begun = activity.info().scheduled_time
         asked, why, noted = loop.time(), "", ""
+        told: Evidence | None = None
         while True:
             met = await look()
             if met is None:
@@ -266,7 +267,8 @@ class KubernetesActivities(Joining):
             why = met or why
             if ask_machine and machine is not None and (loop.time() - asked > _ASK_MACHINE_EVERY or waited > limit):
                 asked = loop.time()
-                finding = diagnose(await self._evidence(cluster, machine, met), waited)
+                told = await self._evidence(cluster, machine, met, told)
+                finding = diagnose(told, waited)
                 why = finding.text
                 if finding.final:
                     await self._store.machines.note(machine.id, why)
@@ -283,15 +285,17 @@ class KubernetesActivities(Joining):
                 )
             await asyncio.sleep(_LOOK_EVERY)
 
-    async def _evidence(self, cluster: Cluster, machine: Machine, met: str) -> Evidence:
+    async def _evidence(self, cluster: Cluster, machine: Machine, met: str, before: Evidence | None) -> Evidence:
         silent = await self._silent_virtual_ip(cluster, machine)
-        return await self._asked(cluster, machine, met, silent)
+        return await self._asked(cluster, machine, met, silent, before)
 
-    async def _asked(self, cluster: Cluster, machine: Machine, met: str, silent: str) -> Evidence:
+    async def _asked(
+        self, cluster: Cluster, machine: Machine, met: str, silent: str, before: Evidence | None = None
+    ) -> Evidence:
         """What the machine itself says, now."""
         site = await self._store.sites.get(cluster.site_id)
         current = await self._store.machines.get(machine.id)
-        return await gather(await self._connect(site), current, cluster.spec.distribution, met, silent)
+        return await gather(await self._connect(site), current, cluster.spec.distribution, met, silent, before)
 
     async def _silence_told(self, cluster: Cluster, machine: Machine) -> str:
         """Why the virtual IP is silent. Its kubelet asks its own API server, so a server can register without it; the

@@ -24,12 +24,18 @@ _UNITS: dict[tuple[Distribution, bool], tuple[str, ...]] = {
     (Distribution.KUBEADM, False): _KUBEADM,
 }
 
+_DONE = "done"
 _KUBE_VIP = "ls -t /var/log/pods/kube-system_kube-vip-*/kube-vip/*.log | head -n 1 | xargs tail -n 5"
 """The end of kube-vip's newest log: the container runtime keeps one for each of its starts."""
 
 
 async def gather(
-    client: ProxmoxClient, machine: Machine, distribution: Distribution, api: str, virtual_ip: str = ""
+    client: ProxmoxClient,
+    machine: Machine,
+    distribution: Distribution,
+    api: str,
+    virtual_ip: str = "",
+    before: Evidence | None = None,
 ) -> Evidence:
     """Evidence about one machine. Whatever cannot be learned stays unknown; never raises for that.
 
@@ -39,6 +45,8 @@ async def gather(
         distribution: which units' journals to read.
         api: what our probe of the API address met; empty when it answered.
         virtual_ip: what our probe of the virtual IP met while this machine's own API server answered; else empty.
+        before: what was learned earlier in the same boot. A cloud-init that had ended well is not asked again: asking
+            starts a Python program in the machine, which takes longer than all else here.
     """
     base = f"/nodes/{machine.node}/qemu/{machine.vmid}"
     powered = None
@@ -50,25 +58,33 @@ async def gather(
         await client.post(f"{base}/agent/ping")
     except ProxmoxError:
         return Evidence(powered_on=powered, agent=False, api=api, virtual_ip=virtual_ip)
-    status = await _run(client, base, "cloud-init", "status", "--format", "json")
-    log = await _run(client, base, "tail", "-n", "12", "/var/log/cloud-init-output.log")
+    if before is not None and before.cloud_init == _DONE:
+        first = before
+    else:
+        first = await _first_boot(client, base)
     journal: list[str] = []
     for unit in _UNITS[distribution, machine.is_server]:
         text = await _run(client, base, "journalctl", "-u", unit, "-n", "12", "--no-pager", "-o", "cat")
         journal += text.splitlines()
     kube_vip = await _run(client, base, "sh", "-c", _KUBE_VIP) if virtual_ip else ""
-    word, errors = _cloud_init(status)
     return Evidence(
         powered_on=powered,
         agent=True,
-        cloud_init=word,
-        cloud_init_errors=tuple(errors),
-        log=tuple(log.splitlines()),
+        cloud_init=first.cloud_init,
+        cloud_init_errors=first.cloud_init_errors,
+        log=first.log,
         journal=tuple(journal),
         api=api,
         virtual_ip=virtual_ip,
         kube_vip=tuple(kube_vip.splitlines()),
     )
+
+
+async def _first_boot(client: ProxmoxClient, base: str) -> Evidence:
+    """What cloud-init says of itself, and the end of its log."""
+    word, errors = _cloud_init(await _run(client, base, "cloud-init", "status", "--format", "json"))
+    log = await _run(client, base, "tail", "-n", "12", "/var/log/cloud-init-output.log")
+    return Evidence(cloud_init=word, cloud_init_errors=tuple(errors), log=tuple(log.splitlines()))
 
 
 async def _run(client: ProxmoxClient, base: str, *command: str) -> str:
