@@ -4,8 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
+try:
+    from yaml import CSafeDumper as _Dumper
+except ImportError:  # PyYAML was built without libyaml: the same text, several times as slowly
+    from yaml import SafeDumper as _Dumper  # type: ignore[assignment]
 
-class _Emitter(yaml.SafeDumper):
+
+class _Emitter(_Dumper):
     """PyYAML's safe emitter without anchors, and with block text for what has several lines."""
 
     def ignore_aliases(self, data: object) -> bool:
@@ -19,12 +24,12 @@ class Quoted(str):
     """
 
 
-def _text(emitter: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _text(emitter: _Emitter, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
     return emitter.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-def _quoted(emitter: yaml.SafeDumper, text: Quoted) -> yaml.ScalarNode:
+def _quoted(emitter: _Emitter, text: Quoted) -> yaml.ScalarNode:
     return emitter.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
 
 

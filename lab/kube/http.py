@@ -20,6 +20,7 @@ from lab.kube.objects import Obj, dig, key_of
 from lab.kube.refusals import Refusal
 from lab.kube.resources import Target, parse_path
 from lab.kube.selectors import Selector
+from lab.yaml_reader import read_yaml
 
 _PATCHES = {
     "application/json-patch+json": "json",
@@ -304,7 +305,7 @@ async def _body(request: web.BaseRequest) -> Any:
     kind = request.content_type
     if "yaml" in kind:
         try:
-            return yaml.safe_load(raw)
+            return read_yaml(raw)
         except yaml.YAMLError as error:
             raise refusals.bad_request(f"error decoding YAML: {error}") from error
     if kind == protobuf.MEDIA:

@@ -6,6 +6,7 @@ import yaml
 
 from lab.kube.objects import dig
 from lab.nodes.disk import File
+from lab.yaml_reader import read_yaml
 
 
 def authentication_refusal(file: File | None, path: str, minor: int) -> str:
@@ -19,7 +20,7 @@ def authentication_refusal(file: File | None, path: str, minor: int) -> str:
     if file is None:
         return f"failed to read authentication configuration: open {path}: no such file or directory"
     try:
-        content = yaml.safe_load(file.text)
+        content = read_yaml(file.text)
     except yaml.YAMLError as error:
         return f"failed to decode authentication configuration: {error}"
     if not isinstance(content, dict):

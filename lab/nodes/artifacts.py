@@ -6,18 +6,18 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import web
 
 from lab.nodes import programs
 from lab.nodes.registry import Registry
+from lab.yaml_reader import read_yaml, write_yaml
 
 CHARTS = Path(__file__).resolve().parent.parent / "charts"
 
 
 def package(folder: Path) -> tuple[str, bytes, dict[str, Any]]:
     """A chart folder as `<name>-<version>.tgz`: file name, bytes (the same for the same files), Chart.yaml."""
-    chart = yaml.safe_load((folder / "Chart.yaml").read_text())
+    chart = read_yaml((folder / "Chart.yaml").read_text())
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=9) as tar:
         for path in sorted(item for item in folder.rglob("*") if item.is_file()):
@@ -58,7 +58,7 @@ class Artifacts:
         if self.away:
             return web.Response(status=503, text="away\n")
         if path == "charts/index.yaml":
-            return web.Response(text=yaml.safe_dump(self._index), content_type="text/yaml")
+            return web.Response(text=write_yaml(self._index), content_type="text/yaml")
         if path == "v2" or path.startswith("v2/"):
             return self._registry.handle(request)
         if path.startswith("charts/"):

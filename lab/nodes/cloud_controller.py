@@ -14,6 +14,7 @@ from lab.kube.objects import Obj, dig, labels_of, meta, now_text
 from lab.kube.reviews import secret_text
 from lab.kube.tls import unchecked
 from lab.nodes.kubelet import UNINITIALISED
+from lab.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     from lab.nodes.cluster import SimCluster
@@ -76,7 +77,7 @@ class CloudController:
         if text is None:
             raise _Unusable(f"MountVolume.SetUp failed: secret {NAME} has no config.yaml")
         try:
-            config = yaml.safe_load(text)
+            config = read_yaml(text)
         except yaml.YAMLError as error:
             raise _Unusable(f"cannot read config: {error}") from error
         if not isinstance(config, dict) or not isinstance(config.get("clusters"), list):

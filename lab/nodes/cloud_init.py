@@ -11,6 +11,7 @@ import yaml
 
 from lab.nodes.disk import Disk
 from lab.nodes.seed import Seed
+from lab.yaml_reader import read_yaml
 
 OUTPUT = "/var/log/cloud-init-output.log"
 LOG = "/var/log/cloud-init.log"
@@ -86,7 +87,7 @@ class CloudInit:
             self._warn(f"Unhandled non-multipart (text/x-not-multipart) userdata: {first[:24]!r}...")
             return
         try:
-            config = yaml.safe_load(text)
+            config = read_yaml(text)
         except yaml.YAMLError as error:
             self._fail(f"Failed loading yaml blob. Invalid format: {error}")
             return

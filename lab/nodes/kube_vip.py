@@ -18,6 +18,7 @@ from lab.kube.identity import ANONYMOUS, Identity, from_certificate
 from lab.kube.objects import Obj, dig, micro_text, parse_time
 from lab.kube.refusals import Refusal
 from lab.kube.resources import Target
+from lab.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     from lab.nodes.cluster import SimCluster
@@ -80,7 +81,7 @@ class KubeVip:
     def from_manifest(cls, server: "NodeProgram", cluster: "SimCluster", text: str) -> tuple["KubeVip | None", str]:
         """Reads a static pod. Returns kube-vip (or None when the pod is not one) and what is wrong with it."""
         try:
-            pod = yaml.safe_load(text)
+            pod = read_yaml(text)
         except yaml.YAMLError as error:
             return None, f"Could not process manifest file: {str(error).splitlines()[0]}"
         if not isinstance(pod, dict) or pod.get("kind") != "Pod" or pod.get("apiVersion") != "v1":
@@ -273,7 +274,7 @@ def _mounted(server: "NodeProgram", spec: Obj, container: Obj, env: dict[str, st
             f"MountVolume.SetUp failed for volume {mount['name']!r}: hostPath type check failed: {path} is not a file"
         )
     try:
-        config = yaml.safe_load(file.text)
+        config = read_yaml(file.text)
     except yaml.YAMLError as error:
         raise _Broken(f"kube-vip: error loading config file: {str(error).splitlines()[0]}") from error
     if not isinstance(config, dict):

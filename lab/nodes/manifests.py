@@ -8,6 +8,7 @@ from lab.kube.api import Call, KubeApi, Patch
 from lab.kube.refusals import Refusal
 from lab.kube.resources import Target
 from lab.nodes.disk import File
+from lab.yaml_reader import read_yamls
 
 
 def apply_folder(api: KubeApi, files: dict[str, File], skipped: list[str]) -> list[str]:
@@ -17,7 +18,7 @@ def apply_folder(api: KubeApi, files: dict[str, File], skipped: list[str]) -> li
         if not name.endswith((".yaml", ".yml", ".json")) or name.rsplit(".", 1)[0] in skipped:
             continue
         try:
-            documents = [item for item in yaml.safe_load_all(file.text) if item]
+            documents = [item for item in read_yamls(file.text) if item]
         except yaml.YAMLError as error:
             problems.append(f"Failed to process config: failed to process {name}: {str(error).splitlines()[0]}")
             continue

@@ -7,6 +7,7 @@ import yaml
 from lab.kube.api import KubeApi
 from lab.kube.objects import Obj, dig, meta
 from lab.nodes.flags import split_list, truth
+from lab.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     from lab.nodes.cluster import SimCluster
@@ -59,7 +60,7 @@ def _values(text: Any) -> dict[str, Any] | None:
     if not text:
         return {}
     try:
-        found = yaml.safe_load(text)
+        found = read_yaml(text)
     except yaml.YAMLError:
         return None
     return found if isinstance(found, dict) else None

@@ -8,6 +8,8 @@ import pycdlib
 import yaml
 from pycdlib.pycdlibexception import PyCdlibException
 
+from lab.yaml_reader import read_yaml
+
 
 class SeedError(Exception):
     """The ISO is no data source, or its content cannot be used."""
@@ -53,7 +55,7 @@ def _files(image: bytes) -> tuple[str, dict[str, bytes]]:
 
 def _yaml(data: bytes, what: str) -> Any:
     try:
-        return yaml.safe_load(data.decode("utf-8"))
+        return read_yaml(data.decode("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SeedError(f"{what} cannot be read: {error}") from error
 

@@ -19,6 +19,7 @@ from lab.nodes.cluster import SimCluster
 from lab.nodes.node_program import Fatal, NodeProgram, Port
 from lab.nodes.registration import Registration
 from lab.nodes.versions import minor
+from lab.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     from lab.nodes.machine import Machine
@@ -80,7 +81,7 @@ class Supervisor(NodeProgram):
         for path, extra in self.machine.disk.below(f"{self.config_path}.d").items():
             text += f"\n{extra.text}" if path.endswith(".yaml") else ""
         try:
-            config = yaml.safe_load(text) or {}
+            config = read_yaml(text) or {}
         except yaml.YAMLError as error:
             problem = str(error).replace("\n", " ")
             raise Fatal(f"failed to read config file {self.config_path}: yaml: {problem}") from error

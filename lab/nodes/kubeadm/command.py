@@ -8,8 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import yaml
-
 from lab.nodes.kubeadm import pki, preflight, static_pods, uploads
 from lab.nodes.kubeadm.configuration import (
     Endpoint,
@@ -25,6 +23,7 @@ from lab.nodes.kubeadm.configuration import (
 )
 from lab.nodes.kubeadm.discovery import Found, NotYet, Talk
 from lab.nodes.kubeadm.kubelet_program import BOOTSTRAP, CONFIG, FLAGS, KUBECONFIG, KubeletProgram
+from lab.yaml_reader import write_yaml
 
 if TYPE_CHECKING:
     from lab.nodes.cluster import SimCluster
@@ -267,7 +266,7 @@ class Kubeadm:
             "staticPodPath": static_pods.FOLDER,
         }
         self._say('[kubelet-start] Writing kubelet configuration to file "/var/lib/kubelet/config.yaml"')
-        self._disk.write(CONFIG, yaml.safe_dump(config))
+        self._disk.write(CONFIG, write_yaml(config))
         words = [f"--{name}={value}" for name, value in node.arguments]
         words.append(f"--hostname-override={node.name}")
         self._disk.write(FLAGS, f'KUBELET_KUBEADM_ARGS="{" ".join(words)}"\n')

@@ -9,6 +9,7 @@ import yaml
 
 from lab.kube.objects import Obj, dig
 from lab.nodes.versions import minor
+from lab.yaml_reader import read_yamls
 
 API = "kubeadm.k8s.io/v1beta4"
 _KUBELET_API = "kubelet.config.k8s.io/v1beta1"
@@ -204,7 +205,7 @@ def _kept(cluster: Obj, name: str, version: str, ranges: dict[str, str], algorit
 def _documents(text: str) -> dict[str, Obj]:
     found: dict[str, Obj] = {}
     try:
-        documents = [item for item in yaml.safe_load_all(text) if item]
+        documents = [item for item in read_yamls(text) if item]
     except yaml.YAMLError as error:
         raise Refused(f"error converting YAML to JSON: yaml: {str(error).splitlines()[0]}") from error
     for document in documents:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import aiohttp
-import yaml
 
 from lab.kube.objects import Obj, dig
 from lab.kube.tls import unchecked
 from lab.nodes.kubeadm import pki, tokens
 from lab.nodes.kubeadm.configuration import Join, Refused
+from lab.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     from lab.nodes.machine import Machine
@@ -90,7 +90,7 @@ class Talk:
                 f"{_IDENTITY}: failed to verify JWS signature of received cluster info object, can't trust this API "
                 "Server"
             )
-        cluster = dig(yaml.safe_load(content), "clusters", 0, "cluster", default={})
+        cluster = dig(read_yaml(content), "clusters", 0, "cluster", default={})
         authority = base64.b64decode(cluster.get("certificate-authority-data") or "")
         hashed = pki.public_key_hash(authority)
         if join.hashes and hashed not in join.hashes:
@@ -126,7 +126,7 @@ class Talk:
         if status != 200:
             raise Refused(f"unable to fetch the kubeadm-config ConfigMap: failed to get config map: "
                           f"{config.get('message', status)}")  # fmt: skip
-        document = yaml.safe_load(config["data"]["ClusterConfiguration"])
+        document = read_yaml(config["data"]["ClusterConfiguration"])
         return document if isinstance(document, dict) else {}
 
     async def node(self, server: str, authority: bytes, token: str, name: str) -> Obj | None:

@@ -6,7 +6,6 @@ import re
 import ssl
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from cryptography import x509
 
 from lab.kube.http import ApiHandler
@@ -21,6 +20,7 @@ from lab.nodes.kubeadm.configuration import Refused
 from lab.nodes.kubeadm.discovery import NotYet, Talk
 from lab.nodes.node_program import Fatal, NodeProgram, Port
 from lab.nodes.versions import minor
+from lab.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     from lab.nodes.machine import Machine
@@ -225,7 +225,7 @@ class KubeletProgram(NodeProgram):
         key = disk.read(f"{pki.FOLDER}/sa.key")
         authorities["service.key"] = key.text if key else ""
         api = disk.read(f"{static_pods.FOLDER}/kube-apiserver.yaml")
-        services = static_pods.arguments_of(yaml.safe_load(api.text)).get("service-cluster-ip-range") if api else ""
+        services = static_pods.arguments_of(read_yaml(api.text)).get("service-cluster-ip-range") if api else ""
         cluster = SimCluster.found(
             self.world,
             {
@@ -347,7 +347,7 @@ class KubeletProgram(NodeProgram):
         talk, said = Talk(self.machine), ""
         while True:
             file = self.machine.disk.read(KUBECONFIG)
-            cluster = dig(yaml.safe_load(file.text if file else ""), "clusters", 0, "cluster", default={})
+            cluster = dig(read_yaml(file.text if file else ""), "clusters", 0, "cluster", default={})
             try:
                 await talk.get(
                     str(cluster["server"]), "/version", base64.b64decode(cluster["certificate-authority-data"])
@@ -372,7 +372,7 @@ class KubeletProgram(NodeProgram):
         while not disk.exists(KUBECONFIG):
             file = disk.read(BOOTSTRAP)
             if file is not None:
-                config = yaml.safe_load(file.text)
+                config = read_yaml(file.text)
                 cluster = dig(config, "clusters", 0, "cluster", default={})
                 authority = base64.b64decode(cluster["certificate-authority-data"])
                 token = str(dig(config, "users", 0, "user", "token", default=""))

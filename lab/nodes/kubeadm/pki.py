@@ -6,7 +6,6 @@ import hashlib
 import ipaddress
 from collections.abc import Sequence
 
-import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,6 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from lab.kube.tls import alternative_names, new_authority
 from lab.nodes.disk import Disk
 from lab.nodes.kubeadm.configuration import Endpoint, Refused, Shared
+from lab.yaml_reader import write_yaml
 
 FOLDER = "/etc/kubernetes/pki"
 AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
@@ -141,7 +141,7 @@ def kubeconfig_text(server: str, authority: bytes, user: str = "", token: str = 
         found["contexts"] = [{"context": {"cluster": "kubernetes", "user": user}, "name": f"{user}@kubernetes"}]
         found["current-context"] = f"{user}@kubernetes"
         found["users"] = [{"name": user, "user": {"token": token} if token else {}}]
-    return yaml.safe_dump(found, sort_keys=True)
+    return write_yaml(found, sort_keys=True)
 
 
 def _server_names(shared: Shared, local: Endpoint, node: str) -> list[str]:

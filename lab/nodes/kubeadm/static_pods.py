@@ -7,6 +7,7 @@ import yaml
 from lab.kube.objects import Obj, dig
 from lab.nodes.disk import Disk
 from lab.nodes.kubeadm.configuration import Endpoint, Shared
+from lab.yaml_reader import read_yaml, write_yaml
 
 FOLDER = "/etc/kubernetes/manifests"
 _PKI = "/etc/kubernetes/pki"
@@ -111,13 +112,13 @@ def _write(
             "volumes": sources,
         },
     }
-    disk.write(f"{FOLDER}/{name}.yaml", yaml.safe_dump(pod), 0o600)
+    disk.write(f"{FOLDER}/{name}.yaml", write_yaml(pod), 0o600)
 
 
 def read(text: str) -> tuple[Obj, str]:
     """A manifest, and why the kubelet refuses it ("" when it does not)."""
     try:
-        pod = yaml.safe_load(text)
+        pod = read_yaml(text)
     except yaml.YAMLError as error:
         return {}, f"Could not process manifest file: {str(error).splitlines()[0]}"
     if not isinstance(pod, dict) or pod.get("kind") != "Pod" or pod.get("apiVersion") != "v1":

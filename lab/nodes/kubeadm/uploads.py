@@ -6,12 +6,11 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import yaml
-
 from lab.kube.api import KubeApi
 from lab.kube.objects import Obj, now_text
 from lab.nodes.kubeadm.configuration import Registration, Shared
 from lab.nodes.kubeadm.pki import kubeconfig_text
+from lab.yaml_reader import write_yaml
 
 _RBAC = "rbac.authorization.k8s.io"
 _JOINERS = "system:bootstrappers:kubeadm:default-node-token"
@@ -21,7 +20,7 @@ _MANAGER = "kubeadm"
 
 def upload_config(api: KubeApi, shared: Shared) -> None:
     """The ConfigMaps kubeadm-config and kubelet-config, readable for who joins."""
-    text = yaml.safe_dump(shared.document)
+    text = write_yaml(shared.document)
     _put(api, _config_map("kube-system", "kubeadm-config", ClusterConfiguration=text))
     kubelet = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -32,7 +31,7 @@ def upload_config(api: KubeApi, shared: Shared) -> None:
         "rotateCertificates": True,
         "staticPodPath": "/etc/kubernetes/manifests",
     }
-    _put(api, _config_map("kube-system", "kubelet-config", kubelet=yaml.safe_dump(kubelet)))
+    _put(api, _config_map("kube-system", "kubelet-config", kubelet=write_yaml(kubelet)))
     for role, name, groups in (
         ("kubeadm:nodes-kubeadm-config", "kubeadm-config", ("system:nodes", _JOINERS)),
         ("kubeadm:kubelet-config", "kubelet-config", ("system:nodes", _JOINERS)),
