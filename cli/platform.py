@@ -1,6 +1,8 @@
 """The platform on one machine: what `trilithon up` prepares, starts and tells."""
 
 import asyncio
+import gc
+import importlib
 import secrets
 import sys
 import time
@@ -9,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cli import laboratory
+from cli import installation, laboratory
 from cli.datafolder import DataFolder
 from cli.failures import Failure
 from cli.installation import READY_LIMIT, answers, temporal_program, ways_to_the_command
@@ -76,8 +78,6 @@ class Platform:
             Failure: one of them does not answer within a minute; the text ends with its log's last lines.
         """
         parts = self._parts()
-        for part in parts:
-            part.command = [*(self._lab or {}).get("enter", ()), *part.command]
         self.supervisor = Supervisor(parts)
         temporal, api, worker = parts
         checks: tuple[tuple[Part, Callable[[], bool]], ...] = (
@@ -85,9 +85,11 @@ class Platform:
             (api, lambda: answers(f"http://127.0.0.1:{self._port}/api/v1/healthz")),
             (worker, worker.alive),
         )
-        # All at once: API and worker wait for a Temporal server that is not there yet, and load meanwhile.
+        # API and worker wait for a Temporal server that is not there yet; their programs are loaded while it starts.
         for part in parts:
             say(f"Starting {part.name} …")
+            if part is api and api.main is not None:
+                _load()
             part.start()
         for part, ready in checks:
             deadline = time.monotonic() + READY_LIMIT
@@ -158,6 +160,11 @@ class Platform:
         finally:
             await store.close()
 
+    @property
+    def _enter(self) -> list[str]:
+        """What stands before a command that is to run in the laboratory's network."""
+        return list((self._lab or {}).get("enter", ()))
+
     def _parts(self) -> list[Part]:
         folder, logs = self._folder, self._folder.logs
         environment = {
@@ -184,16 +191,29 @@ class Platform:
             # The server's default rounds short timers up to a second.
             *("--dynamic-config-value", 'history.timerProcessorMaxTimeShift="1ms"'),
         ]
-        return [
-            Part("Temporal", temporal, logs / "temporal.log"),
-            Part("API", [sys.executable, "-m", "api.main"], logs / "api.log", environment),
-            Part("worker", [sys.executable, "-m", "workers.main"], logs / "worker.log", environment),
+        python = [*self._enter, sys.executable, "-m"]
+        parts = [
+            Part("Temporal", [*self._enter, *temporal], logs / "temporal.log"),
+            Part("API", [*python, "api.main"], logs / "api.log", environment),
+            Part("worker", [*python, "workers.main"], logs / "worker.log", environment),
         ]
+        if not self._enter:
+            parts[1].main, parts[2].main = installation.api, installation.worker
+        return parts
 
     def _charts_folder(self) -> Path:
         if self._charts is not None:
             return self._charts
         return Path(self._lab["charts"]) if self._lab is not None else self._folder.path / "charts"
+
+
+def _load() -> None:
+    """Loads the programs of API and worker, once for all copies of this process that become one of them."""
+    for program in ("api.main", "workers.main"):
+        importlib.import_module(program)
+    # What is loaded is never garbage: the collector of a copy would look at all of it, and so copy its memory.
+    gc.collect()
+    gc.freeze()
 
 
 def foreign_clusters(folder: DataFolder) -> list[str]:

@@ -1,19 +1,17 @@
 """Keeps the platform's processes running, in one process group, until told to stop."""
 
 import contextlib
-import ctypes
 import os
-import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli.failures import USAGE, Failure
+from cli.forked import Forked, can_fork, follow_parent, fork
 from cli.output import say
 
-_PR_SET_PDEATHSIG = 1
 _PAUSE_FIRST, _PAUSE_MAX = 0.2, 10.0
 PAUSE_VARIABLE = "TRILITHON_RESTART_PAUSE"
 """Environment variable: the longest pause in seconds before a process that dies again and again is started again."""
@@ -22,36 +20,40 @@ _STEADY = 3.0
 STOP_LIMIT = 30.0
 
 
-def _follow_parent() -> None:
-    """In the child: end when `up` ends, however it ends, and leave Ctrl-C to `up`, which stops things in order."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 @dataclass
 class Part:
-    """One process of the platform: its name, command, environment and log file."""
+    """One process of the platform: its name, command, environment and log file.
+
+    `main` is the program of the same command where this process has loaded it: it then begins as a copy of this one.
+    """
 
     name: str
     command: Sequence[str]
     log: Path
     environment: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
+    main: Callable[[], object] | None = None
+    process: subprocess.Popen[bytes] | Forked | None = None
     started: float = 0.0
     pause: float = _PAUSE_FIRST
     due: float = 0.0
 
     def start(self) -> None:
+        if self.main is not None and can_fork():
+            self.process = fork(self.main, self.name, self.log, self.environment)
+        else:
+            self.process = self._run()
+        self.started = time.monotonic()
+
+    def _run(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(
+            return subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 env={**os.environ, **self.environment},
-                preexec_fn=_follow_parent,
+                preexec_fn=follow_parent,
             )
-        self.started = time.monotonic()
 
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None

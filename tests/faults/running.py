@@ -62,8 +62,12 @@ class Hurt(Watched):
     @contextlib.contextmanager
     def second_worker(self) -> Iterator[int]:
         """A worker process beside the supervised one, with the same plan of points."""
-        (first,) = self.workers()
-        variables = dict(item.split("=", 1) for item in _environment(first) if "=" in item)
+        variables = self.environment | {
+            "TRILITHON_STORE": f"sqlite+aiosqlite:///{self.data}/trilithon.db",
+            "TRILITHON_KEY_FILE": str(self.data / "secret.key"),
+            "TRILITHON_TEMPORAL": f"127.0.0.1:{self.temporal_port}",
+            "TRILITHON_CHARTS": str(self.lab["charts"]),
+        }
         with (self.data / "logs" / "worker-2.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "workers.main"], cwd=ROOT, env=variables, stdout=log, stderr=log
@@ -188,10 +192,6 @@ class Hurt(Watched):
             return await store.machines.of_cluster(found.id) if found else []
 
         return list(self.ask(question))
-
-
-def _environment(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/environ").read_text().split("\0")
 
 
 @contextlib.contextmanager

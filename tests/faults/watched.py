@@ -100,7 +100,7 @@ class Watched(Trilithon):
     def workers(self) -> list[int]:
         """Ids of the worker processes that `up` has started."""
         assert self.process is not None
-        return [pid for pid in _children(self.process.pid) if "workers.main" in _command(pid)]
+        return [pid for pid in _children(self.process.pid) if "worker" in _names(pid)]
 
     def new_worker(self) -> None:
         """Ends the worker; the one that follows has read the plan as it is now."""
@@ -300,7 +300,8 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def _command(pid: int) -> str:
+def _names(pid: int) -> str:
+    """What a process is called: the name of a copy of `up`, the command of another."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        return Path(f"/proc/{pid}/comm").read_text() + Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""
