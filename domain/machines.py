@@ -41,11 +41,14 @@ class Phase(StrEnum):
 
     @property
     def rank(self) -> int:
-        return list(Phase).index(self)
+        return _RANKS[self]
 
     def reached(self, other: "Phase") -> bool:
         """True when this phase is `other` or a later one."""
         return self.rank >= other.rank
+
+
+_RANKS = {phase: rank for rank, phase in enumerate(Phase)}
 
 
 class Machine(Payload):

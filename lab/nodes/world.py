@@ -12,7 +12,7 @@ from lab.nodes.disk import Disk
 from lab.nodes.machine import Hardware, Machine
 from lab.nodes.settings import Faults, Timing
 
-_SAVE_AFTER = 0.2
+_SAVE_AFTER = 0.5
 
 
 class World:
