@@ -208,7 +208,7 @@ class Platform:
 
 
 def _load() -> None:
-    """Loads the programs of API and worker, once for all copies of this process that become one of them."""
+    """Loads the programs of API and worker, once for all copies of this process (docs/decisions/022)."""
     for program in ("api.main", "workers.main"):
         importlib.import_module(program)
     # What is loaded is never garbage: the collector of a copy would look at all of it, and so copy its memory.
