@@ -153,7 +153,7 @@ def _create(cluster: Cluster, machines: Sequence[Machine], busy: frozenset[str],
                 if all(need in marks for need in needs)
             ],
             busy,
-            f"groundwork: {', '.join(str(mark) for mark, *_ in missing)}",
+            f"the groundwork: {', '.join(what for *_, what in missing)}",
         )
     living = in_order(machine for machine in machines if not machine.leaving)
     unready = [machine for machine in living if not machine.phase.reached(Phase.READY)]
@@ -280,7 +280,16 @@ def _awaited(cluster: Cluster, unready: Sequence[Machine], marks: Collection[Mar
         more = f" and {len(unready) - 3} more" if len(unready) > 3 else ""
         return f"{names}{more} to become Ready"
     wanted = (Mark.API_ANSWERS, *_add_ons(cluster), Mark.TAINTS, Mark.AVAILABLE)
-    return next((f"{mark}" for mark in wanted if mark not in marks), "the join token to be taken away")
+    return next((_AWAITED[mark] for mark in wanted if mark not in marks), "the join token to be taken away")
+
+
+_AWAITED = {
+    Mark.API_ANSWERS: "the API server to answer",
+    Mark.POD_NETWORK: "the pod network to be installed",
+    Mark.CLOUD_CONTROLLER: "the cloud controller to be installed",
+    Mark.TAINTS: "the servers' taints to be set",
+    Mark.AVAILABLE: "the cluster to be Available",
+}
 
 
 # After the machines, one by one: the pool carries the ACLs, and our own rights on it, so it goes last

@@ -66,6 +66,8 @@ class World:
         assert len(keys) == len(set(keys))
         assert not set(keys) & set(self.busy), "a step in flight was given again"
         assert answer.finished or answer.waiting_for
+        assert not any(word.strip(",") in set(Mark) and "-" in word for word in answer.waiting_for.split())
+        assert answer.waiting_for not in set(Mark), "what is waited for is said in words, not in names of the code"
         assert not (answer.finished and answer.steps)
         for step in answer.steps:
             assert step.name in step.summary
