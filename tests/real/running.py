@@ -86,12 +86,19 @@ class RealTrilithon(Trilithon):
 
     def api(self, path: str) -> Any:
         """What the pages get: one read of the HTTP API, in the session of the command line."""
-        session = yaml.safe_load((self.folder / "config" / "sessions.yaml").read_text())["default"]
-        cookies = "; ".join(f"{name}={value}" for name, value in session["cookies"].items())
-        address = f"{self.url}/api/v1{path}"
-        answer = WAY.get(address, headers={"Cookie": cookies})
+        answer = self._asked("GET", path)
         answer.raise_for_status()
         return answer.json()
+
+    def goes_on(self, job: dict[str, Any]) -> bool:
+        """Tells a job that asks a person to try again, as its page does; False where it asks no more."""
+        return self._asked("POST", f"/jobs/{job['id']}/retry").is_success
+
+    def _asked(self, method: str, path: str) -> httpx.Response:
+        session = yaml.safe_load((self.folder / "config" / "sessions.yaml").read_text())["default"]
+        cookies = "; ".join(f"{name}={value}" for name, value in session["cookies"].items())
+        headers = {"Cookie": cookies, "X-CSRF-Token": session["csrf"]}
+        return WAY.request(method, f"{self.url}/api/v1{path}", headers=headers)
 
     def cluster(self, name: str, namespace: str = "clusters") -> dict[str, Any]:
         return dict(self.api(f"/clusters/{namespace}/{name}"))
