@@ -123,6 +123,11 @@ class Trilithon:
         )
         self._claim.close()
 
+    def workers(self) -> list[int]:
+        """Ids of the worker processes that `up` has started."""
+        assert self.process is not None
+        return [pid for pid in _children(self.process.pid) if "worker" in _names(pid)]
+
     # --- as a user ---
 
     def run(
@@ -248,3 +253,16 @@ def _listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _names(pid: int) -> str:
+    """What a process is called: the name of a copy of `up`, the command of another."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text() + Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""

@@ -97,11 +97,6 @@ class Watched(Trilithon):
             return set()
         return {line.partition("#")[0] for line in self.seen_file.read_text().splitlines()}
 
-    def workers(self) -> list[int]:
-        """Ids of the worker processes that `up` has started."""
-        assert self.process is not None
-        return [pid for pid in _children(self.process.pid) if "worker" in _names(pid)]
-
     def new_worker(self) -> None:
         """Ends the worker; the one that follows has read the plan as it is now."""
         (old,) = self.workers()
@@ -292,16 +287,3 @@ def _secret_texts(secrets: dict[str, bytes]) -> dict[str, str]:
         else:
             walk(name, json.loads(raw))
     return found
-
-
-def _children(pid: int) -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
-
-
-def _names(pid: int) -> str:
-    """What a process is called: the name of a copy of `up`, the command of another."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text() + Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    return ""

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -48,10 +47,7 @@ async def _measure(running: Trilithon) -> list[tuple[str, str, str, str]]:
 @contextlib.contextmanager
 def _held_worker(running: Trilithon) -> Iterator[None]:
     """Holds the worker while rows are written, or its dispatcher would start a job for each."""
-    assert running.process is not None
-    ask = ["pgrep", "-P", str(running.process.pid), "-f", "workers.main"]
-    found = subprocess.run(ask, capture_output=True, check=True)
-    pid = int(found.stdout.split()[0])
+    (pid,) = running.workers()
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
