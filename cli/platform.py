@@ -190,6 +190,8 @@ class Platform:
             *("--log-level", "warn"),
             # The server's default rounds short timers up to a second.
             *("--dynamic-config-value", 'history.timerProcessorMaxTimeShift="1ms"'),
+            # Two workflows that signal each other at the same time wait as long as this for each other's lock (500 ms).
+            *("--dynamic-config-value", 'history.cacheNonUserContextLockTimeout="100ms"'),
         ]
         python = [*self._enter, sys.executable, "-m"]
         parts = [
