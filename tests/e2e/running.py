@@ -126,7 +126,7 @@ class Trilithon:
     def workers(self) -> list[int]:
         """Ids of the worker processes that `up` has started."""
         assert self.process is not None
-        return [pid for pid in _children(self.process.pid) if "worker" in _names(pid)]
+        return [pid for pid in _children(self.process.pid) if _is_worker(pid)]
 
     # --- as a user ---
 
@@ -261,8 +261,9 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def _names(pid: int) -> str:
-    """What a process is called: the name of a copy of `up`, the command of another."""
+def _is_worker(pid: int) -> bool:
+    """By the name of a copy of `up`, or by the command where it begins by one."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text() + Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    return ""
+        process = Path(f"/proc/{pid}")
+        return (process / "comm").read_text() == "worker\n" or "\0workers.main\0" in (process / "cmdline").read_text()
+    return False
