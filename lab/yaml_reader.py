@@ -19,6 +19,6 @@ def read_yamls(text: str | bytes) -> Iterator[Any]:
     return yaml.load_all(text, Loader=_LOADER)
 
 
-def write_yaml(document: Any, *, sort_keys: bool = True) -> str:
-    """One document."""
-    return str(yaml.dump(document, Dumper=_DUMPER, sort_keys=sort_keys))
+def write_yaml(document: Any) -> str:
+    """One document, its keys in their order."""
+    return str(yaml.dump(document, Dumper=_DUMPER))

@@ -18,7 +18,7 @@ from activities.journal import Journal
 from domain.contracts import ids
 from domain.contracts.activities import Lane
 from jobs import Engine
-from jobs.dispatcher import Dispatcher
+from jobs.dispatcher import BREATH, Dispatcher
 from store import SecretKey, Store, StoreError, open_store
 from workers.crash_points import CrashPoints
 from workers.outfit import Outfit
@@ -29,8 +29,6 @@ SITES_EVERY = 5.0
 """Longest time in seconds until a site that was added elsewhere gets its workers; usually the feed is faster."""
 THROTTLE = timedelta(seconds=2)
 """Heartbeats reach the server at least this often: how soon a cancelled wait ends (the SDK's default is 8 s of 10)."""
-BREATH = 0.2
-"""Seconds until the feed is read after a change: most are of jobs, many at once, and concern no site."""
 AGAIN_AFTER = 2.0
 LAST_SECONDS = 5.0
 """After the grace, for what must be closed; then the process ends whatever still waits."""
@@ -108,7 +106,7 @@ class Crew:
         clock = asyncio.get_running_loop().time
         deadline = clock() + SITES_EVERY
         while (left := deadline - clock()) > 0 and await self._store.wait_change(seq, left):
-            await asyncio.sleep(BREATH)
+            await asyncio.sleep(BREATH)  # one read for a burst of changes, of which most concern no site
             changes = await self._store.changes_after(seq)
             seq = changes[-1].seq if changes else seq
             if any(change.kind == "site" for change in changes):

@@ -141,7 +141,7 @@ def kubeconfig_text(server: str, authority: bytes, user: str = "", token: str = 
         found["contexts"] = [{"context": {"cluster": "kubernetes", "user": user}, "name": f"{user}@kubernetes"}]
         found["current-context"] = f"{user}@kubernetes"
         found["users"] = [{"name": user, "user": {"token": token} if token else {}}]
-    return write_yaml(found, sort_keys=True)
+    return write_yaml(found)
 
 
 def _server_names(shared: Shared, local: Endpoint, node: str) -> list[str]:
